@@ -74,7 +74,7 @@ MCPD_PUBLIC int mcpd_client_new(mcpd_client **ret_client)
 		return -ENOMEM;
 	client->fd = -1;
 	client->max_message = DEFAULT_MAX_MESSAGE;
-	client->start_program = strdup("");
+	client->start_program = dup_span(SPAN_LIT(""));
 	if (!client->start_program) {
 		free(client);
 		return -ENOMEM;
@@ -98,7 +98,7 @@ static int replace_text(char **slot, const char *text)
 {
 	char *copy = NULL;
 	if (text) {
-		copy = strdup(text);
+		copy = dup_span(span_of(text));
 		if (!copy)
 			return -ENOMEM;
 	}

@@ -58,7 +58,7 @@ static int find_program(mcpd_client *client, char **ret_path)
 	}
 	*ret_path = NULL;
 	if (strchr(wanted, '/'))
-		*ret_path = strdup(wanted);
+		*ret_path = dup_span(span_of(wanted));
 	else if (find_on_path(wanted, ret_path) == 0 && !*ret_path)
 		return client_fail(client, -ENOENT, "no daemon listens on %s, and %s was not found along PATH",
 				   client->socket_path, wanted);
