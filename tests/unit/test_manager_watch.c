@@ -1,0 +1,5 @@
+#include "run.h"
+int main(void)
+{
+	return 0;
+}
