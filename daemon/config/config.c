@@ -1,0 +1,135 @@
+#include "config/config.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config_members.h"
+#include "config/config_value.h"
+#include "proto/buf.h"
+#include "xalloc.h"
+
+const char *config_transport_name(enum config_transport t)
+{
+	static const char *const names[] = { [CONFIG_STDIO] = "stdio", [CONFIG_HTTP] = "http", [CONFIG_SSE] = "sse" };
+	return names[t];
+}
+
+const char *config_sharing_name(enum config_sharing s)
+{
+	static const char *const names[] = {
+		[CONFIG_SHARED] = "shared", [CONFIG_PER_CLIENT] = "per-client", [CONFIG_EXCLUSIVE] = "exclusive"
+	};
+	return names[s];
+}
+
+char *config_default_file(void)
+{
+	/* The XDG base directory specification: a relative path there is invalid and to be ignored. */
+	const char *base = getenv("XDG_CONFIG_HOME");
+	if (base && base[0] == '/')
+		return xasprintf("%s/mcpd/mcp.json", base);
+	const char *home = getenv("HOME");
+	return home && home[0] == '/' ? xasprintf("%s/.config/mcpd/mcp.json", home) : NULL;
+}
+
+void config_problems_free(struct config_problem *problems, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(problems[i].file);
+		free(problems[i].server);
+		free(problems[i].message);
+	}
+	free(problems);
+}
+
+void config_free(struct config *config)
+{
+	if (!config)
+		return;
+	for (size_t i = 0; i < config->n_servers; i++)
+		server_config_free(config->servers[i]);
+	free(config->servers);
+	list_free(config->files);
+	config_problems_free(config->problems, config->n_problems);
+	free(config->log_level);
+	list_free(config->environment);
+	free(config);
+}
+
+const struct server_config *config_find(const struct config *config, const char *name)
+{
+	for (size_t i = 0; i < config->n_servers; i++)
+		if (strcmp(config->servers[i]->name, name) == 0)
+			return config->servers[i];
+	return NULL;
+}
+
+/* What a definition owns. */
+#define EACH_STRING(X)                                                                                                 \
+	X(name) X(source) X(error) X(command) X(cwd) X(url) X(url_shown) X(ca_file) X(roots_json) X(written)
+#define EACH_LIST(X) X(args) X(env) X(headers) X(retry_safe)
+
+void server_config_free(struct server_config *sc)
+{
+	if (!sc)
+		return;
+#define FREE_STRING(field) free(sc->field);
+#define FREE_LIST(field) list_free(sc->field);
+	EACH_STRING(FREE_STRING)
+	EACH_LIST(FREE_LIST)
+#undef FREE_STRING
+#undef FREE_LIST
+	free(sc);
+}
+
+static char **copy_list(char *const *list)
+{
+	char **copy = list_new();
+	size_t n = 0;
+	for (; list && *list; list++)
+		list_add(&copy, &n, xstrdup(*list));
+	return copy;
+}
+
+struct server_config *server_config_copy(const struct server_config *sc)
+{
+	struct server_config *copy = xnew(struct server_config);
+	*copy = *sc;
+#define COPY_STRING(field) copy->field = sc->field ? xstrdup(sc->field) : NULL;
+#define COPY_LIST(field) copy->field = copy_list(sc->field);
+	EACH_STRING(COPY_STRING)
+	EACH_LIST(COPY_LIST)
+#undef COPY_STRING
+#undef COPY_LIST
+	return copy;
+}
+
+static void add_member(struct buf *out, const struct config_member *m, const struct server_config *sc)
+{
+	switch (m->kind) {
+	case MEMBER_DURATION:
+		buf_addf(out, ",\"%s\":%lld", m->key, (long long)*MEMBER_FIELD(const int64_t, sc, m));
+		break;
+	case MEMBER_BOOL:
+		buf_addf(out, ",\"%s\":%s", m->key, *MEMBER_FIELD(const bool, sc, m) ? "true" : "false");
+		break;
+	case MEMBER_SHARING:
+		buf_addf(out, ",\"%s\":\"%s\"", m->key, config_sharing_name(sc->sharing));
+		break;
+	default: /* shown as written */
+		break;
+	}
+}
+
+char *server_config_json(const struct server_config *sc)
+{
+	struct buf out = BUF_INIT;
+	buf_addf(&out, "{\"type\":\"%s\"", config_transport_name(sc->transport));
+	buf_add_text(&out, sc->written ? sc->written : "");
+	enum member_use other = sc->transport == CONFIG_STDIO ? FOR_HTTP : FOR_STDIO;
+	for (size_t i = 0; i < config_server_members.n; i++)
+		if (config_server_members.members[i].use != other)
+			add_member(&out, &config_server_members.members[i], sc);
+	buf_add_char(&out, '}');
+	return buf_steal(&out);
+}

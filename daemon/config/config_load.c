@@ -1,0 +1,344 @@
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "config/config.h"
+#include "config/config_file.h"
+#include "config/config_loader.h"
+#include "config/config_members.h"
+#include "config/config_server.h"
+#include "config/config_value.h"
+#include "xalloc.h"
+
+/* Of the top-level members nobody knows, so many are named. */
+#define UNKNOWN_NAMED_MAX 5
+
+static void read_limits(struct loader *l, struct span value)
+{
+	if (!value_is(l, "\"mcpd\": \"limits\"", value, JSON_OBJECT, member_kind_text(MEMBER_LIMITS)))
+		return;
+	struct object object;
+	object_read(l, "\"mcpd\": \"limits\": ", value, &object);
+	for (size_t i = 0; i < object.n; i++) {
+		char key[SHOWN_MAX], where[2 * SHOWN_MAX];
+		const char *name = object.members[i].name;
+		snprintf(where, sizeof(where), "\"mcpd\": \"limits\": %s", shown(object.members[i].key, key));
+		int index = name ? limits_find(name) : -1;
+		if (index >= 0) {
+			const struct limit_info *info = &limit_table[index];
+			int64_t number;
+			if (value_int(l, where, object.members[i].value, "a whole number", info->min, info->max,
+				      &number))
+				l->config->limits.value[index] = number;
+			continue;
+		}
+		const char *meant = name ? limit_suggest(name) : NULL;
+		if (meant)
+			loader_warning(l, "%s: unknown limit, ignored; is \"%s\" meant?", where, meant);
+		else
+			loader_warning(l, "%s: unknown limit, ignored", where);
+	}
+	object_done(&object);
+}
+
+static void read_log_level(struct loader *l, const char *where, struct span value)
+{
+	static const char *const levels[] = { "error", "warning", "info", "debug" };
+	char *text = value_string(l, where, value);
+	if (!text)
+		return;
+	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
+		if (strcmp(text, levels[i]) == 0) {
+			free(l->config->log_level);
+			l->config->log_level = text;
+			return;
+		}
+	}
+	loader_error(l, "%s: expected \"error\", \"warning\", \"info\" or \"debug\"", where);
+	free(text);
+}
+
+/* Adds to the variables of earlier files, which it replaces by name. */
+static void read_environment(struct loader *l, const char *where, struct span value)
+{
+	char **old = l->config->environment;
+	char **list = value_env(l, where, value);
+	size_t n = 0;
+	while (list[n])
+		n++;
+	size_t n_new = n;
+	for (char **item = old; *item; item++) {
+		bool replaced = false;
+		for (size_t i = 0; i < n_new && !replaced; i++)
+			replaced = strncmp(list[i], *item, strcspn(*item, "=") + 1) == 0;
+		if (replaced)
+			free(*item);
+		else
+			list_add(&list, &n, *item);
+	}
+	free(old);
+	l->config->environment = list;
+}
+
+static void read_daemon_member(struct loader *l, const struct object_member *member)
+{
+	char key[SHOWN_MAX], where[2 * SHOWN_MAX];
+	snprintf(where, sizeof(where), "\"mcpd\": %s", shown(member->key, key));
+	const struct config_member *m = member->name ? member_find(&config_daemon_members, member->name) : NULL;
+	const char *meant = !m && member->name ? member_suggest(&config_daemon_members, member->name) : NULL;
+	if (!m && meant)
+		loader_warning(l, "%s: unknown member, ignored; is \"%s\" meant?", where, meant);
+	else if (!m)
+		loader_warning(l, "%s: unknown member, ignored", where);
+	else if (m->kind == MEMBER_LIMITS)
+		read_limits(l, member->value);
+	else if (m->kind == MEMBER_LEVEL)
+		read_log_level(l, where, member->value);
+	else
+		read_environment(l, where, member->value);
+}
+
+static void read_daemon(struct loader *l, struct span value)
+{
+	if (!value_is(l, "\"mcpd\"", value, JSON_OBJECT, member_kind_text(MEMBER_DAEMON)))
+		return;
+	struct object object;
+	object_read(l, "\"mcpd\": ", value, &object);
+	for (size_t i = 0; i < object.n; i++)
+		read_daemon_member(l, &object.members[i]);
+	object_done(&object);
+}
+
+#define STRING_OF(x) STRING_OF_(x)
+#define STRING_OF_(x) #x
+
+/* Why a server cannot have that name, or NULL. */
+static const char *bad_name(const char *name)
+{
+	if (!name)
+		return "contains U+0000 or half a surrogate pair";
+	if (!*name)
+		return "is empty";
+	if (strlen(name) > CONFIG_NAME_MAX_BYTES)
+		return "is longer than " STRING_OF(CONFIG_NAME_MAX_BYTES) " bytes";
+	for (const unsigned char *c = (const unsigned char *)name; *c; c++)
+		/* C0, DEL, and C1, which is U+0080 to U+009F. */
+		if (*c < 0x20 || *c == 0x7f || (*c == 0xc2 && c[1] < 0xa0))
+			return "contains a control character";
+	return NULL;
+}
+
+/* Puts the server at the place of one of the same name in an earlier file, or at the end. */
+static void place_server(struct loader *l, size_t n_before, struct server_config *sc)
+{
+	struct config *config = l->config;
+	for (size_t i = 0; i < n_before; i++) {
+		struct server_config *old = config->servers[i];
+		if (strcmp(old->name, sc->name) != 0)
+			continue;
+		l->server = sc;
+		loader_warning(l, "replaces the server of the same name in %s", old->source);
+		l->server = NULL;
+		server_config_free(old);
+		config->servers[i] = sc;
+		return;
+	}
+	config->servers[config->n_servers++] = sc;
+}
+
+static void read_servers(struct loader *l, struct span value)
+{
+	const size_t n_before = l->config->n_servers;
+	/* Whatever a later file makes of the limit, it cannot be more; the rest is counted. */
+	const size_t room = (size_t)limit_table[LIMIT_SERVERS].max;
+	size_t n_left_out = 0;
+	struct object object;
+	object_read(l, "\"mcpServers\": ", value, &object);
+	l->config->servers = xrealloc(l->config->servers, n_before + (object.n < room ? object.n : room),
+				      sizeof(*l->config->servers));
+	for (size_t i = 0; i < object.n; i++) {
+		struct object_member *member = &object.members[i];
+		const char *reason = bad_name(member->name);
+		char key[SHOWN_MAX];
+		if (reason) {
+			loader_error(l, "server %s: the name %s; the server is left out", shown(member->key, key),
+				     reason);
+			continue;
+		}
+		if (l->config->n_servers - n_before >= room) {
+			n_left_out++;
+			continue;
+		}
+		char *name = member->name;
+		member->name = NULL;
+		place_server(l, n_before, server_config_read(l, name, member->value));
+	}
+	if (n_left_out > 0)
+		loader_error(l, "there are more than %zu servers; %zu are left out", room, n_left_out);
+	object_done(&object);
+}
+
+/* Unknown members of the top level, which in other programs' files can be many: one line for those that resemble nothing. */
+static void tell_unknown(struct loader *l, const struct object *object)
+{
+	struct buf names = BUF_INIT;
+	size_t n = 0;
+	for (size_t i = 0; i < object->n; i++) {
+		const struct object_member *member = &object->members[i];
+		char key[SHOWN_MAX];
+		shown(member->key, key);
+		if (member->name && member_find(&config_file_members, member->name))
+			continue;
+		const char *meant = member->name ? member_suggest(&config_file_members, member->name) : NULL;
+		if (meant)
+			loader_warning(l, "%s: unknown member, ignored; is \"%s\" meant?", key, meant);
+		else if (n++ < UNKNOWN_NAMED_MAX)
+			buf_addf(&names, "%s%s", n > 1 ? ", " : "", key);
+	}
+	if (n > UNKNOWN_NAMED_MAX)
+		buf_addf(&names, " and %zu more", n - UNKNOWN_NAMED_MAX);
+	if (n > 0)
+		loader_warning(l, "unknown member%s, ignored: %s", n > 1 ? "s" : "", names.data);
+	buf_done(&names);
+}
+
+/* Reads l->text. False if the file as a whole is of no use (told). */
+static bool read_text(struct loader *l)
+{
+	if (config_check_syntax(l) < 0)
+		return false;
+	if (json_type_of(l->text) != JSON_OBJECT) {
+		loader_error(l, "expected an object, {\"mcpServers\": {..}}, found %s", value_found(l->text));
+		return false;
+	}
+	struct object object;
+	object_read(l, "", l->text, &object);
+	tell_unknown(l, &object);
+	struct span servers = SPAN_NONE, daemon = SPAN_NONE;
+	for (size_t i = 0; i < object.n; i++) {
+		if (json_string_is(object.members[i].key, "mcpServers"))
+			servers = object.members[i].value;
+		else if (json_string_is(object.members[i].key, "mcpd"))
+			daemon = object.members[i].value;
+	}
+	object_done(&object);
+	/* Without its servers a file that was meant to have some must not pass for one that has none: a reload would end them all. */
+	if (servers.ptr && !value_is(l, "\"mcpServers\"", servers, JSON_OBJECT, member_kind_text(MEMBER_SERVERS)))
+		return false;
+	if (daemon.ptr)
+		read_daemon(l, daemon);
+	if (servers.ptr)
+		read_servers(l, servers);
+	return true;
+}
+
+static void loader_init(struct loader *l, const char *const *environment)
+{
+	*l = (struct loader){ .config = xnew(struct config), .environment = environment };
+	l->config->files = list_new();
+	l->config->environment = list_new();
+	limits_init(&l->config->limits);
+}
+
+static void keep_to_limit(struct loader *l)
+{
+	struct config *config = l->config;
+	size_t max = (size_t)config->limits.value[LIMIT_SERVERS];
+	if (config->n_servers <= max)
+		return;
+	char name[SHOWN_MAX];
+	loader_error(l, "there are %zu servers and the limit \"%s\" is %zu: \"%s\" and what follows it is left out",
+		     config->n_servers, limit_table[LIMIT_SERVERS].key, max,
+		     shown(span_of(config->servers[max]->name), name));
+	while (config->n_servers > max)
+		server_config_free(config->servers[--config->n_servers]);
+}
+
+/* Limits that only make sense one below the other. */
+static void check_limits(struct loader *l)
+{
+	static const struct {
+		enum mcpd_limit less, more;
+	} pairs[] = {
+		{ LIMIT_CLIENT_QUEUE_SOFT, LIMIT_CLIENT_QUEUE_HARD },
+		{ LIMIT_MESSAGE_BYTES, LIMIT_CLIENT_QUEUE_HARD },
+		{ LIMIT_MESSAGE_BYTES, LIMIT_SERVER_QUEUE },
+	};
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(*pairs); i++)
+		if (l->config->limits.value[pairs[i].less] > l->config->limits.value[pairs[i].more])
+			loader_warning(l, "the limit \"%s\" is more than \"%s\", which is reached first",
+				       limit_table[pairs[i].less].key, limit_table[pairs[i].more].key);
+}
+
+/* Ends loading: the configuration, or NULL and the problems. */
+static struct config *loader_end(struct loader *l, bool usable, struct config_problem **ret_problems, size_t *ret_n)
+{
+	struct config *config = l->config;
+	if (!usable) {
+		loader_take_problems(l, ret_problems, ret_n);
+		config_free(config);
+		return NULL;
+	}
+	check_limits(l);
+	keep_to_limit(l);
+	for (size_t i = 0; i < config->n_servers; i++)
+		server_config_seal(config->servers[i], config->environment);
+	loader_take_problems(l, &config->problems, &config->n_problems);
+	*ret_problems = NULL;
+	*ret_n = 0;
+	return config;
+}
+
+/* False if the file makes the whole load fail (told). */
+static bool load_file(struct loader *l, bool must_exist, bool *ret_read)
+{
+	struct buf bytes = BUF_INIT;
+	int error = config_read(l, &bytes);
+	bool usable = error == 0;
+	*ret_read = usable;
+	if (usable) {
+		l->text = buf_span(&bytes);
+		usable = read_text(l);
+		l->text = SPAN_NONE;
+	} else if (error == -ENOENT && must_exist) {
+		loader_error(l, "does not exist");
+	} else if (error == -ENOENT) {
+		usable = true;
+	}
+	buf_done(&bytes);
+	return usable;
+}
+
+struct config *config_load(const char *const *files, bool must_exist, const char *const *environment,
+			   struct config_problem **ret_problems, size_t *ret_n)
+{
+	struct loader l;
+	loader_init(&l, environment);
+	bool usable = true;
+	size_t n_read = 0, n_names = 0;
+	char **names = list_new(); /* also of those that do not exist */
+	for (; *files; files++) {
+		list_add(&names, &n_names, config_absolute(*files));
+		l.file = names[n_names - 1];
+		/* Also behind a broken file, so that all that is wrong is told at once. */
+		bool read;
+		usable &= load_file(&l, must_exist, &read);
+		if (read)
+			list_add(&l.config->files, &n_read, xstrdup(l.file));
+	}
+	struct config *config = loader_end(&l, usable, ret_problems, ret_n);
+	list_free(names);
+	return config;
+}
+
+struct config *config_parse(struct span text, const char *file, const char *const *environment,
+			    struct config_problem **ret_problems, size_t *ret_n)
+{
+	struct loader l;
+	loader_init(&l, environment);
+	size_t n_files = 0;
+	list_add(&l.config->files, &n_files, xstrdup(file));
+	l.file = file;
+	l.text = text;
+	return loader_end(&l, read_text(&l), ret_problems, ret_n);
+}

@@ -1,0 +1,98 @@
+#include "config/config_loader.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "xalloc.h"
+
+static void add_problem(struct loader *l, bool warning, char *message)
+{
+	struct config_problem *p = &l->problems[l->n_problems++];
+	*p = (struct config_problem){
+		.file = xstrdup(l->file ? l->file : ""),
+		.server = l->server ? xstrdup(l->server->name) : NULL,
+		.message = message,
+		.warning = warning,
+	};
+}
+
+static void tell(struct loader *l, bool warning, const char *format, va_list args)
+{
+	l->n_errors += !warning;
+	bool wanted = !warning && l->server && !l->server->error;
+	bool room = l->n_problems < CONFIG_PROBLEMS_MAX;
+	l->n_untold += !room;
+	if (!room && !wanted)
+		return;
+	char *message = NULL;
+	if (vasprintf(&message, format, args) < 0)
+		message = xstrdup("out of memory");
+	if (wanted)
+		l->server->error = xstrdup(message);
+	if (!room) {
+		free(message);
+		return;
+	}
+	if (!l->problems) /* and one for loader_take_problems() */
+		l->problems = xnew_array(struct config_problem, CONFIG_PROBLEMS_MAX + 1);
+	add_problem(l, warning, message);
+}
+
+void loader_error(struct loader *l, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	tell(l, false, format, args);
+	va_end(args);
+}
+
+void loader_warning(struct loader *l, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	tell(l, true, format, args);
+	va_end(args);
+}
+
+void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n)
+{
+	if (l->n_untold > 0) {
+		l->server = NULL;
+		/* An error, if it may hide one. */
+		add_problem(l, l->n_errors == 0, xasprintf("%zu more problems are not listed", l->n_untold));
+	}
+	*ret_problems = l->problems;
+	*ret_n = l->n_problems;
+	l->problems = NULL;
+	l->n_problems = 0;
+}
+
+size_t loader_line(const struct loader *l, const char *at)
+{
+	size_t line = 1;
+	const char *start = l->text.ptr;
+	while (start < at && (start = memchr(start, '\n', (size_t)(at - start)))) {
+		line++;
+		start++;
+	}
+	return line;
+}
+
+const char *shown(struct span text, char out[static SHOWN_MAX])
+{
+	static const char mark[] = "...";
+	size_t len = text.len;
+	bool cut = len >= SHOWN_MAX;
+	if (cut) {
+		len = SHOWN_MAX - sizeof(mark);
+		/* Never inside a character. */
+		while (len > 0 && ((unsigned char)text.ptr[len] & 0xc0) == 0x80)
+			len--;
+	}
+	if (len > 0)
+		memcpy(out, text.ptr, len);
+	memcpy(out + len, cut ? mark : "", cut ? sizeof(mark) : 1);
+	return out;
+}

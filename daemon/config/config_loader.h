@@ -1,0 +1,35 @@
+/* What the parts of loading share: the configuration in the making, and the list of what is wrong with it. For the files of config/ only. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "config/config.h"
+#include "proto/span.h"
+
+struct loader {
+	struct config *config;
+	const char *const *environment; /* what ${VAR} is expanded from */
+	struct config_problem *problems;
+	size_t n_problems;
+	size_t n_untold; /* problems past CONFIG_PROBLEMS_MAX */
+	size_t n_errors; /* of all problems, told or not: those that are no warnings */
+
+	/* Where loading is: for messages. */
+	const char *file;             /* NULL: between files */
+	struct span text;             /* of the file */
+	struct server_config *server; /* whose members are read, or NULL */
+};
+
+/* Both note a problem with the current file and server; an error becomes the server's `error` if it has none yet. */
+__attribute__((format(printf, 2, 3))) void loader_error(struct loader *l, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void loader_warning(struct loader *l, const char *format, ...);
+/* Hands out the list, with a last line for those that were only counted. */
+void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n);
+
+/* The number, from 1, of the line that byte `at` of the current file lies in. */
+size_t loader_line(const struct loader *l, const char *at);
+
+/* A name out of a file, fit for a message: cut if it is very long. For keys as written, quotes included, and for decoded text. */
+#define SHOWN_MAX 80
+const char *shown(struct span text, char out[static SHOWN_MAX]);

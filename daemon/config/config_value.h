@@ -1,0 +1,65 @@
+/*
+ * Reading the values of members out of checked JSON: types, strings with their variables expanded, numbers in a range, lists, names with values.
+ *
+ * `where` says which value it is, for messages: `"env": "PORT"`. What is wrong is told to the loader; no message shows a string's text.
+ * mcpd's own scanner is used instead of json-c because a configuration deserves exact answers: doubled names, numbers as they were
+ * written, NUL in strings, and the line where something stands are all lost in a json-c tree.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "config/config_loader.h"
+#include "proto/json_iter.h"
+
+/* One member of an object; the key as written, quotes included, and decoded. */
+struct object_member {
+	struct span key, value;
+	char *name; /* NULL: cannot be one (U+0000 or half a surrogate pair in it) */
+};
+
+struct object {
+	struct object_member *members;
+	size_t n;
+};
+
+/* "a number", "null", ..: what stands there instead of what was expected. */
+const char *value_found(struct span value);
+/* Whether the value has that type; told otherwise. `expected` is as in member_kind_text(). */
+bool value_is(struct loader *l, const char *where, struct span value, enum json_kind type, const char *expected);
+
+/* The object's members in order. Of a name that is there twice the last one counts, as in other programs, with a warning. The
+ * value must be an object. `where` is empty, or ends in ": ". */
+void object_read(struct loader *l, const char *where, struct span value, struct object *ret);
+void object_done(struct object *object);
+
+/* Whether decoding a string lost nothing: half a surrogate pair is no character and becomes U+FFFD. */
+bool value_is_whole(struct span string, struct span decoded);
+
+/* These return NULL or false if something was wrong (told), but for lists: those leave out what was wrong. Results are the caller's. */
+
+/* As written: no variables expanded. */
+char *value_written(struct loader *l, const char *where, struct span value);
+/* A string with its variables expanded. */
+char *value_string(struct loader *l, const char *where, struct span value);
+/* A string with its variables and a leading ~/ expanded; must be absolute then. */
+char *value_path(struct loader *l, const char *where, struct span value);
+bool value_bool(struct loader *l, const char *where, struct span value, bool *ret);
+bool value_int(struct loader *l, const char *where, struct span value, const char *expected, int64_t min, int64_t max,
+	       int64_t *ret);
+char **value_strings(struct loader *l, const char *where, struct span value);
+/* "NAME=value" for each member. */
+char **value_env(struct loader *l, const char *where, struct span value);
+/* "Name: value" for each member; those that mcpd sets itself are left out with a warning. */
+char **value_headers(struct loader *l, const char *where, struct span value);
+/* `roots`: JSON text. */
+char *value_roots(struct loader *l, const char *where, struct span value);
+
+/* Replaces a leading ~ or ~/ in *path (heap) by $HOME. False if that is not set (told). */
+bool expand_home(struct loader *l, const char *where, char **path);
+
+/* NULL-terminated lists of heap strings. */
+char **list_new(void);
+/* Takes the item. */
+void list_add(char ***list, size_t *n, char *item);
+void list_free(char **list);

@@ -1,0 +1,184 @@
+#include "transport/cgroup.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "log.h"
+#include "xalloc.h"
+
+#define OWN_LEAF "daemon"
+#define NAME_BYTES 64
+
+struct cgroup {
+	char *base; /* the delegated directory */
+	unsigned last_leaf;
+};
+
+static int write_file(const char *dir, const char *file, const char *text)
+{
+	char path[PATH_MAX];
+	if (snprintf(path, sizeof path, "%s/%s", dir, file) >= (int)sizeof path)
+		return -ENAMETOOLONG;
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	int error = write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	close(fd);
+	return error;
+}
+
+int cgroup_enter(const char *leaf)
+{
+	return write_file(leaf, "cgroup.procs", "0");
+}
+
+int cgroup_kill(const char *leaf)
+{
+	return write_file(leaf, "cgroup.kill", "1");
+}
+
+int cgroup_remove(const char *leaf)
+{
+	return rmdir(leaf) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+/* The directory where the cgroup v2 hierarchy is mounted, or NULL. */
+static char *find_mount(void)
+{
+	FILE *f = fopen("/proc/self/mountinfo", "re");
+	if (!f)
+		return NULL;
+	char *line = NULL, *found = NULL;
+	size_t size = 0;
+	while (!found && getline(&line, &size, f) > 0) {
+		/* ID PARENT DEVICE ROOT MOUNTPOINT OPTIONS [TAGS...] - TYPE SOURCE OPTIONS */
+		char root[PATH_MAX], point[PATH_MAX];
+		const char *type = strstr(line, " - cgroup2 ");
+		if (type && sscanf(line, "%*s %*s %*s %4095s %4095s", root, point) == 2 && strcmp(root, "/") == 0)
+			found = xstrdup(point);
+	}
+	free(line);
+	fclose(f);
+	return found;
+}
+
+/* This process's path in the v2 hierarchy, or NULL. */
+static char *find_path(void)
+{
+	FILE *f = fopen("/proc/self/cgroup", "re");
+	if (!f)
+		return NULL;
+	char *line = NULL, *found = NULL;
+	size_t size = 0;
+	while (!found && getline(&line, &size, f) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, "0::/", 4) == 0)
+			found = xstrdup(line + 3);
+	}
+	free(line);
+	fclose(f);
+	return found;
+}
+
+static bool is_delegated(const char *dir)
+{
+	static const char *const marks[] = { "user.delegate", "trusted.delegate" };
+	char value[8];
+	for (size_t i = 0; i < sizeof marks / sizeof *marks; i++)
+		if (getxattr(dir, marks[i], value, sizeof value) == 1 && value[0] == '1')
+			return true;
+	return false;
+}
+
+/* The delegated directory this process is in, or directly below (DelegateSubgroup=, or mcpd started again); NULL if there is none. */
+static char *find_delegated(bool *ret_in_leaf)
+{
+	char *mount = find_mount();
+	char *path = find_path();
+	char *dir = mount && path && strcmp(path, "/") != 0 ? xasprintf("%s%s", mount, path) : NULL;
+	free(mount);
+	free(path);
+	*ret_in_leaf = false;
+	if (!dir || is_delegated(dir))
+		return dir;
+	*ret_in_leaf = true;
+	*strrchr(dir, '/') = '\0';
+	if (is_delegated(dir))
+		return dir;
+	free(dir);
+	return NULL;
+}
+
+/* Moves this process out of the delegated directory itself. */
+static int enter_own_leaf(const char *base)
+{
+	char *leaf = xasprintf("%s/" OWN_LEAF, base);
+	int error = mkdir(leaf, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	char *kill_file = xasprintf("%s/cgroup.kill", leaf);
+	if (!error && access(kill_file, W_OK) < 0)
+		error = -errno; /* before kernel 5.14 */
+	if (!error)
+		error = cgroup_enter(leaf);
+	if (error)
+		rmdir(leaf);
+	free(kill_file);
+	free(leaf);
+	return error;
+}
+
+struct cgroup *cgroup_new(void)
+{
+	bool in_leaf;
+	char *base = find_delegated(&in_leaf);
+	if (!base)
+		return NULL;
+	int error = in_leaf ? 0 : enter_own_leaf(base);
+	if (error) {
+		log_warning("the delegated cgroup %s cannot be used: %s", base, strerror(-error));
+		free(base);
+		return NULL;
+	}
+	struct cgroup *cg = xnew(struct cgroup);
+	cg->base = base;
+	return cg;
+}
+
+void cgroup_free(struct cgroup *cg)
+{
+	if (!cg)
+		return;
+	free(cg->base);
+	free(cg);
+}
+
+char *cgroup_leaf_new(struct cgroup *cg, const char *name)
+{
+	char plain[NAME_BYTES + 1];
+	size_t len = 0;
+	for (; name[len] && len < NAME_BYTES; len++)
+		plain[len] = isalnum((unsigned char)name[len]) ? name[len] : '_';
+	plain[len] = '\0';
+	char *path = NULL;
+	int made;
+	do {
+		/* A leaf of a daemon before us may still be there. */
+		free(path);
+		path = xasprintf("%s/server-%s-%u", cg->base, plain, ++cg->last_leaf);
+		made = mkdir(path, 0755);
+	} while (made < 0 && errno == EEXIST);
+	if (made == 0)
+		return path;
+	int error = errno;
+	free(path);
+	errno = error;
+	return NULL;
+}

@@ -1,0 +1,504 @@
+#include "transport/process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <event2/event.h>
+
+#include "log.h"
+#include "transport/cgroup.h"
+#include "transport/guard.h"
+#include "transport/keeper.h"
+#include "transport/order.h"
+#include "xalloc.h"
+
+/* Milliseconds: until an order is tried again that the guard could not take; and how long SIGKILL may take before we go on without. */
+#define ORDER_AGAIN 5
+#define KILL_MAY_TAKE 10000
+
+struct process_host {
+	struct guard guard;
+	struct cgroup *cgroup; /* NULL: none */
+	struct loop *loop;
+	struct event *guard_event; /* its death */
+	struct timer *order_timer;
+	struct process *waiting, **waiting_end; /* whose orders the guard could not take yet */
+	unsigned n_processes;
+};
+
+enum process_state {
+	PROCESS_WAITING, /* for the guard to take the order */
+	PROCESS_ORDERED,
+	PROCESS_RUNNING,
+	PROCESS_EXITED, /* or never executed; something of the tree may be left */
+	PROCESS_GONE,	/* nothing is left */
+};
+
+enum end_step { END_NOT, END_BY_ITSELF, END_TERM, END_KILL, END_DONE };
+
+struct process {
+	struct process_host *host;
+	struct loop *loop;
+	struct process_callbacks callbacks;
+	void *arg;
+	char *name, *command, *searched_path, *cwd, *leaf;
+	int64_t grace_ms;
+	struct process *next_waiting;
+	int order_fds[KEEPER_FDS]; /* until the order is out */
+	int control;
+	struct event *control_event;
+	struct timer *timer; /* of the end's steps */
+	struct task *task;   /* what may not be told inside a call */
+	enum process_state state;
+	enum end_step ending;
+	pid_t pid;
+	int start_error; /* to be told by the task */
+	bool started_told, exit_told;
+};
+
+static void must(bool worked)
+{
+	if (worked)
+		return;
+	log_error("out of memory for an event");
+	abort();
+}
+
+static void close_order(struct process *p)
+{
+	for (int i = 0; i < KEEPER_FDS; i++) {
+		if (p->order_fds[i] >= 0)
+			close(p->order_fds[i]);
+		p->order_fds[i] = -1;
+	}
+}
+
+/* --- telling --- */
+
+static bool is_passing(int error)
+{
+	static const int passing[] = { EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY, EIO };
+	for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
+		if (error == passing[i])
+			return true;
+	return false;
+}
+
+static char *describe_failure(const struct process *p, int error, enum keeper_stage stage)
+{
+	if (stage == KEEPER_STAGE_CHDIR)
+		return xasprintf("cannot enter the directory \"%s\" to run \"%s\": %s", p->cwd, p->command, strerror(error));
+	if (stage == KEEPER_STAGE_FORK)
+		return xasprintf("cannot start a process for \"%s\": %s", p->command, strerror(error));
+	if (!*p->command)
+		return xasprintf("cannot execute \"\": the command is empty");
+	if (strchr(p->command, '/'))
+		return xasprintf("cannot execute \"%s\": %s", p->command, strerror(error));
+	return xasprintf("cannot execute \"%s\": %s (PATH searched: %s; if it is elsewhere, give its full path, or PATH in the "
+			 "server's env)",
+			 p->command, strerror(error), p->searched_path);
+}
+
+static void tell_failure(struct process *p, int error, enum keeper_stage stage)
+{
+	if (p->started_told || p->ending != END_NOT)
+		return;
+	p->started_told = true;
+	char *message = describe_failure(p, error, stage);
+	p->callbacks.on_started(p->arg, message, stage != KEEPER_STAGE_FORK && !is_passing(error));
+	free(message);
+}
+
+static void tell_started(struct process *p)
+{
+	if (p->started_told || p->ending != END_NOT)
+		return;
+	p->started_told = true;
+	p->callbacks.on_started(p->arg, NULL, false);
+}
+
+static void tell_exit(struct process *p, const char *how, bool signalled)
+{
+	if (p->exit_told || !p->started_told)
+		return;
+	p->exit_told = true;
+	if (p->callbacks.on_exit)
+		p->callbacks.on_exit(p->arg, how, signalled);
+}
+
+static void describe_exit(int code, int status, char *out, size_t size)
+{
+	const char *name = code == CLD_EXITED ? NULL : sigdescr_np(status);
+	if (code == CLD_EXITED)
+		snprintf(out, size, "exit status %d", status);
+	else
+		snprintf(out, size, "killed by signal %d (%s)%s", status, name ? name : "unknown",
+			 code == CLD_DUMPED ? ", core dumped" : "");
+}
+
+/* --- the end --- */
+
+static void send_command(struct process *p, char command)
+{
+	if (p->control >= 0)
+		(void)!send(p->control, &command, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+/* Takes the next step of the end, and sets the clock for the one after it. */
+static void step_end(struct process *p, enum end_step step)
+{
+	p->ending = step;
+	if (step == END_TERM)
+		send_command(p, KEEPER_TERM);
+	if (step == END_KILL)
+		send_command(p, KEEPER_KILL);
+	timer_set(p->timer, loop_now_ms() + (step == END_KILL ? KILL_MAY_TAKE : p->grace_ms));
+}
+
+static void finish_end(struct process *p)
+{
+	p->ending = END_DONE;
+	timer_cancel(p->timer);
+	if (p->callbacks.on_ended)
+		p->callbacks.on_ended(p->arg);
+}
+
+static void close_control(struct process *p)
+{
+	if (p->control_event)
+		event_free(p->control_event);
+	p->control_event = NULL;
+	if (p->control >= 0)
+		close(p->control);
+	p->control = -1;
+}
+
+/* Nothing of the tree is left. */
+static void gone(struct process *p)
+{
+	close_control(p);
+	p->state = PROCESS_GONE;
+	p->pid = 0;
+	if (p->ending != END_NOT && p->ending != END_DONE)
+		finish_end(p);
+}
+
+static void on_end_timer(void *arg)
+{
+	struct process *p = arg;
+	if (p->ending == END_KILL) {
+		/* The keeper, if it still can, goes on without us. */
+		log_warning("server %s: its processes do not end, not even by SIGKILL", p->name);
+		gone(p);
+	} else {
+		step_end(p, p->ending == END_BY_ITSELF ? END_TERM : END_KILL);
+	}
+}
+
+static void remove_waiting(struct process_host *host, struct process *p)
+{
+	struct process **at = &host->waiting;
+	while (*at != p)
+		at = &(*at)->next_waiting;
+	*at = p->next_waiting;
+	if (!*at)
+		host->waiting_end = at;
+}
+
+void process_end(struct process *p)
+{
+	if (p->ending != END_NOT)
+		return;
+	if (p->state == PROCESS_WAITING) {
+		remove_waiting(p->host, p);
+		close_order(p);
+		close_control(p);
+		p->state = PROCESS_GONE;
+	}
+	if (p->state == PROCESS_GONE) {
+		p->ending = END_KILL;
+		task_schedule(p->task);
+		return;
+	}
+	step_end(p, p->state == PROCESS_EXITED ? END_TERM : END_BY_ITSELF);
+}
+
+/* --- what the keeper says --- */
+
+static void on_exited(struct process *p, const char *how)
+{
+	p->state = PROCESS_EXITED;
+	p->pid = 0;
+	bool signalled = p->ending > END_BY_ITSELF;
+	if (p->ending == END_BY_ITSELF)
+		step_end(p, END_TERM);
+	tell_exit(p, how, signalled);
+}
+
+static void on_event(struct process *p, const struct keeper_event *event)
+{
+	char how[96];
+	switch (event->type) {
+	case KEEPER_STARTED:
+		p->state = PROCESS_RUNNING;
+		p->pid = event->a;
+		if (event->b)
+			log_warning("server %s: cannot enter its cgroup: %s", p->name, strerror(-event->b));
+		tell_started(p);
+		break;
+	case KEEPER_FAILED:
+		p->state = PROCESS_EXITED;
+		tell_failure(p, event->a, (enum keeper_stage)event->b);
+		break;
+	case KEEPER_EXITED:
+		describe_exit(event->a, event->b, how, sizeof how);
+		on_exited(p, how);
+		break;
+	case KEEPER_ENDED:
+		if (event->a > 0)
+			log_warning("server %s: %d of its processes do not end", p->name, (int)event->a);
+		gone(p);
+		break;
+	}
+}
+
+/* The socket ended before its time: the keeper was killed. The guard has swept what it left before letting go of the socket. */
+static void on_keeper_lost(struct process *p)
+{
+	log_warning("server %s: its mcpd-keeper was killed", p->name);
+	if (p->leaf && cgroup_kill(p->leaf) == 0)
+		cgroup_remove(p->leaf);
+	close_control(p);
+	bool ran = p->state == PROCESS_RUNNING;
+	if (ran)
+		on_exited(p, "killed with its mcpd-keeper");
+	else if (p->state == PROCESS_ORDERED)
+		tell_failure(p, EPIPE, KEEPER_STAGE_FORK);
+	gone(p);
+}
+
+static void on_control(evutil_socket_t fd, short what, void *arg)
+{
+	(void)what;
+	struct process *p = arg;
+	struct keeper_event event;
+	while (p->control >= 0) {
+		ssize_t got = recv(fd, &event, sizeof event, MSG_DONTWAIT);
+		if (got == (ssize_t)sizeof event)
+			on_event(p, &event);
+		else if (got < 0 && errno == EINTR)
+			continue;
+		else if (got < 0 && errno == EAGAIN)
+			return;
+		else
+			on_keeper_lost(p);
+	}
+}
+
+/* --- the host --- */
+
+static void on_guard(evutil_socket_t fd, short what, void *arg);
+
+static void watch_guard(struct process_host *host)
+{
+	host->guard_event = event_new(loop_base(host->loop), host->guard.fd, EV_READ | EV_PERSIST, on_guard, host);
+	must(host->guard_event && event_add(host->guard_event, NULL) == 0);
+}
+
+/* Starts a guard again, if there is none. 0 or a negative errno. */
+static int ensure_guard(struct process_host *host)
+{
+	if (host->guard.fd >= 0)
+		return 0;
+	int error = guard_start(&host->guard);
+	if (error)
+		log_error("cannot start mcpd-guard: %s", strerror(-error));
+	else
+		watch_guard(host);
+	return error;
+}
+
+static void on_guard(evutil_socket_t fd, short what, void *arg)
+{
+	(void)what;
+	struct process_host *host = arg;
+	char byte;
+	if (recv(fd, &byte, 1, MSG_DONTWAIT) < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Its keepers live on and end their servers as ever; only new ones need a new guard. */
+	log_warning("mcpd-guard was killed; a new one is started");
+	event_free(host->guard_event);
+	host->guard_event = NULL;
+	guard_stop(&host->guard);
+	ensure_guard(host);
+}
+
+/* --- the start --- */
+
+static void on_task(void *arg)
+{
+	struct process *p = arg;
+	if (p->start_error && p->ending == END_NOT)
+		tell_failure(p, -p->start_error, *p->command ? KEEPER_STAGE_FORK : KEEPER_STAGE_EXEC);
+	else if (p->state == PROCESS_GONE && p->ending == END_KILL)
+		finish_end(p);
+}
+
+static void fail_start(struct process *p, int error)
+{
+	close_order(p);
+	close_control(p);
+	p->state = PROCESS_GONE;
+	p->start_error = error;
+	task_schedule(p->task);
+}
+
+/* Hands out what is waiting, as far as the guard takes it. */
+static void send_orders(void *arg)
+{
+	struct process_host *host = arg;
+	while (host->waiting) {
+		struct process *p = host->waiting;
+		int error = ensure_guard(host);
+		if (!error)
+			error = guard_order(&host->guard, p->order_fds);
+		if (error == -EAGAIN) {
+			timer_set(host->order_timer, loop_now_ms() + ORDER_AGAIN);
+			return;
+		}
+		remove_waiting(host, p);
+		if (error) {
+			fail_start(p, error);
+			continue;
+		}
+		close_order(p);
+		p->state = PROCESS_ORDERED;
+	}
+}
+
+static int prepare(struct process *p, const struct process_options *options)
+{
+	if (!*p->command)
+		return -ENOENT;
+	if (p->host->cgroup) {
+		p->leaf = cgroup_leaf_new(p->host->cgroup, p->name);
+		if (!p->leaf)
+			log_warning("server %s: cannot make a cgroup: %s", p->name, strerror(errno));
+	}
+	struct order order = { p->name, p->command, options->args, options->env, options->cwd, p->leaf };
+	int error = order_write(&order, &p->order_fds[KEEPER_FD_ORDER], &p->searched_path, &p->cwd);
+	int pair[2];
+	if (!error && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
+		error = -errno;
+	if (error)
+		return error;
+	p->control = pair[0];
+	p->order_fds[KEEPER_FD_CONTROL] = pair[1];
+	p->control_event = event_new(loop_base(p->loop), p->control, EV_READ | EV_PERSIST, on_control, p);
+	must(p->control_event && event_add(p->control_event, NULL) == 0);
+	return 0;
+}
+
+struct process *process_start(struct process_host *host, struct loop *loop, const struct process_options *options,
+			      const struct process_callbacks *callbacks, void *arg)
+{
+	struct process *p = xnew(struct process);
+	p->host = host;
+	p->loop = loop;
+	p->callbacks = *callbacks;
+	p->arg = arg;
+	p->name = xstrdup(options->name);
+	p->command = xstrdup(options->command);
+	p->grace_ms = options->grace_ms;
+	p->control = -1;
+	p->timer = timer_new(loop, on_end_timer, p);
+	p->task = task_new(loop, on_task, p);
+	p->order_fds[KEEPER_FD_STDIN] = options->stdin_fd;
+	p->order_fds[KEEPER_FD_STDOUT] = options->stdout_fd;
+	p->order_fds[KEEPER_FD_STDERR] = options->stderr_fd;
+	p->order_fds[KEEPER_FD_CONTROL] = p->order_fds[KEEPER_FD_ORDER] = -1;
+	host->n_processes++;
+	int error = prepare(p, options);
+	if (error) {
+		fail_start(p, error);
+		return p;
+	}
+	*host->waiting_end = p;
+	host->waiting_end = &p->next_waiting;
+	if (host->waiting == p)
+		send_orders(host);
+	return p;
+}
+
+pid_t process_pid(const struct process *p)
+{
+	return p->pid;
+}
+
+static void process_bury(void *object)
+{
+	struct process *p = object;
+	free(p->name);
+	free(p->command);
+	free(p->searched_path);
+	free(p->cwd);
+	free(p->leaf);
+	free(p);
+}
+
+void process_free(struct process *p)
+{
+	if (!p)
+		return;
+	assert(p->ending == END_DONE);
+	timer_free(p->timer);
+	task_free(p->task);
+	p->host->n_processes--;
+	loop_bury(p->loop, p, process_bury);
+}
+
+struct process_host *process_host_new(void)
+{
+	struct process_host *host = xnew(struct process_host);
+	host->waiting_end = &host->waiting;
+	host->cgroup = cgroup_new();
+	int error = guard_start(&host->guard);
+	if (!error)
+		return host;
+	cgroup_free(host->cgroup);
+	free(host);
+	errno = -error;
+	return NULL;
+}
+
+void process_host_attach(struct process_host *host, struct loop *loop)
+{
+	host->loop = loop;
+	host->order_timer = timer_new(loop, send_orders, host);
+	watch_guard(host);
+}
+
+void process_host_free(struct process_host *host)
+{
+	if (!host)
+		return;
+	assert(host->n_processes == 0);
+	if (host->guard_event)
+		event_free(host->guard_event);
+	timer_free(host->order_timer);
+	guard_stop(&host->guard);
+	cgroup_free(host->cgroup);
+	free(host);
+}
+
+const char *process_host_method(const struct process_host *host)
+{
+	return host->cgroup ? "cgroup" : "subreaper";
+}
