@@ -1,0 +1,320 @@
+#include "ipc/control_internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "proto/json_iter.h"
+#include "xalloc.h"
+
+static control_fn *const handlers[METHOD_COUNT] = {
+	[METHOD_DAEMON_HELLO] = control_hello,
+	[METHOD_DAEMON_STATUS] = control_status,
+	[METHOD_DAEMON_RELOAD] = control_reload,
+	[METHOD_DAEMON_SHUTDOWN] = control_shutdown,
+	[METHOD_RPC_DISCOVER] = control_discover,
+	[METHOD_SERVERS_LIST] = control_servers_list,
+	[METHOD_SERVERS_GET] = control_servers_get,
+	[METHOD_SERVERS_CONNECT] = control_servers_connect,
+	[METHOD_SERVERS_DISCONNECT] = control_servers_disconnect,
+	[METHOD_SERVERS_RECONNECT] = control_servers_reconnect,
+	[METHOD_SERVERS_RELEASE] = control_servers_release,
+	[METHOD_SERVERS_LOGS] = control_servers_logs,
+	[METHOD_TOOLS_LIST] = control_tools_list,
+	[METHOD_TOOLS_CALL] = control_tools_call,
+	[METHOD_MCP_REQUEST] = control_mcp_request,
+	[METHOD_MCP_NOTIFY] = control_mcp_notify,
+	[METHOD_EVENTS_SUBSCRIBE] = control_subscribe,
+	[METHOD_EVENTS_UNSUBSCRIBE] = control_unsubscribe,
+};
+
+struct control *control_new(void)
+{
+	return xnew(struct control);
+}
+
+/* An error that ends no request of ours: the id is the message's, or absent. */
+static void refuse(struct session *s, struct span id, int code, const char *message, struct span data)
+{
+	struct buf *line = &session_ipc(s)->line;
+	buf_reset(line);
+	jsonrpc_write_error(line, id, code, message, data);
+	session_send(s, line);
+}
+
+/* --- requests --- */
+
+/* data of -32009 (PROTOCOL "Errors"). */
+static void write_limit(struct buf *data, const struct ipc *ipc, enum mcpd_limit limit)
+{
+	buf_addf(data, "{\"limit\":\"%s\",\"value\":%" PRId64 "}", limit_table[limit].key,
+		 ipc_limits(ipc)->value[limit]);
+}
+
+void control_answer_limit(struct request *r, enum mcpd_limit limit, const char *message)
+{
+	struct buf data = BUF_INIT;
+	write_limit(&data, request_ipc(r), limit);
+	request_error_buf(r, MCPD_E_LIMIT, message, &data);
+}
+
+static void refuse_too_many(struct session *s, struct span id)
+{
+	struct buf data = BUF_INIT;
+	write_limit(&data, session_ipc(s), LIMIT_REQUESTS_PER_CLIENT);
+	refuse(s, id, MCPD_E_LIMIT, "too many requests in flight; wait for answers before sending more",
+	       buf_span(&data));
+	buf_done(&data);
+}
+
+static void refuse_unknown_method(struct session *s, const struct jsonrpc_message *m)
+{
+	struct buf message = BUF_INIT;
+	buf_add_text(&message, "Method not found: ");
+	if (m->method.len <= 256)
+		json_string_decode(m->method, &message);
+	refuse(s, m->id, MCPD_E_METHOD_NOT_FOUND, buf_failed(&message) ? NULL : message.data, SPAN_NONE);
+	buf_done(&message);
+}
+
+/* True if the parameters are as the table says; else the request is answered. */
+static bool params_are_good(struct session *s, enum control_method method, const struct jsonrpc_message *m)
+{
+	if (json_type_of(m->params) == JSON_ARRAY) {
+		refuse(s, m->id, MCPD_E_INVALID_PARAMS, "`params` must be an object", SPAN_NONE);
+		return false;
+	}
+	struct buf problem = BUF_INIT;
+	int r = method_check_params(method, m, &problem);
+	if (r < 0)
+		refuse(s, m->id, MCPD_E_INVALID_PARAMS, buf_failed(&problem) ? NULL : problem.data, SPAN_NONE);
+	buf_done(&problem);
+	return r == 0;
+}
+
+static void on_request(struct session *s, const struct jsonrpc_message *m)
+{
+	struct control *control = control_of(s);
+	if (requests_find(&control->requests, m->id)) {
+		refuse(s, m->id, MCPD_E_INVALID_REQUEST, "a request with this id is still in flight", SPAN_NONE);
+		return;
+	}
+	if ((int64_t)control->requests.count >= ipc_limits(session_ipc(s))->value[LIMIT_REQUESTS_PER_CLIENT]) {
+		refuse_too_many(s, m->id);
+		return;
+	}
+	enum control_method method = method_find(m->method);
+	if (method == METHOD_COUNT) {
+		refuse_unknown_method(s, m);
+		return;
+	}
+	if (!params_are_good(s, method, m))
+		return;
+	struct request *r = request_new(s, &control->requests, m->id);
+	if (!r) {
+		refuse(s, m->id, MCPD_E_INTERNAL, "out of memory", SPAN_NONE);
+		return;
+	}
+	handlers[method](r, m);
+}
+
+struct server *control_find_server(struct request *r, struct span name)
+{
+	struct manager *manager = request_ipc(r)->options.manager;
+	struct buf decoded = BUF_INIT;
+	json_string_decode(name, &decoded);
+	struct server *server = buf_failed(&decoded) ? NULL : manager_find(manager, buf_span(&decoded));
+	if (server) {
+		buf_done(&decoded);
+		return server;
+	}
+	struct buf message = BUF_INIT, data = BUF_INIT;
+	buf_add_text(&message, "Unknown server: ");
+	buf_add_span(&message, decoded.len <= 256 ? buf_span(&decoded) : SPAN_NONE);
+	buf_add_text(&data, "{\"known\":[");
+	for (size_t i = 0; i < manager_count(manager); i++) {
+		buf_add_text(&data, i ? "," : "");
+		buf_add_json_text(&data, server_name(manager_at(manager, i)));
+	}
+	buf_add_text(&data, "]}");
+	request_error_buf(r, MCPD_E_UNKNOWN_SERVER, buf_failed(&message) ? NULL : message.data, &data);
+	buf_done(&message);
+	buf_done(&decoded);
+	return NULL;
+}
+
+struct request *control_find_request(struct ipc *ipc, uint64_t session, uint64_t number)
+{
+	struct session *s = ipc_session(ipc, session);
+	return s ? requests_find_number(&control_of(s)->requests, number) : NULL;
+}
+
+int64_t control_integer(struct span value, int64_t otherwise)
+{
+	int64_t number;
+	return value.ptr && json_int64(value, &number) == 0 ? number : otherwise;
+}
+
+bool control_too_many_subscriptions(struct request *r, size_t more)
+{
+	struct ipc *ipc = request_ipc(r);
+	struct session *s = request_session(r);
+	size_t has = control_of(s)->n_filters + router_subscriptions(ipc->options.router, session_id(s));
+	if ((int64_t)(has + more) <= ipc_limits(ipc)->value[LIMIT_SUBSCRIPTIONS])
+		return false;
+	control_answer_limit(r, LIMIT_SUBSCRIPTIONS, "too many subscriptions; end some before making more");
+	return true;
+}
+
+/* --- questions --- */
+
+/* The daemon's ids are strings of one form, so that an answer says at once whether it can be one of ours. */
+#define QUESTION_PREFIX "mcpd-"
+
+static void write_question_id(struct buf *out, uint64_t question)
+{
+	buf_addf(out, "\"" QUESTION_PREFIX "%" PRIu64 "\"", question);
+}
+
+/* 0 for what is no id of ours. */
+static uint64_t read_question_id(struct span id)
+{
+	char *text = json_string_dup(id);
+	uint64_t question = 0;
+	if (text && strncmp(text, QUESTION_PREFIX, strlen(QUESTION_PREFIX)) == 0)
+		question = strtoull(text + strlen(QUESTION_PREFIX), NULL, 10);
+	free(text);
+	return question;
+}
+
+void control_ask(struct session *s, uint64_t question, struct span method, struct span params)
+{
+	struct buf id = BUF_INIT;
+	write_question_id(&id, question);
+	struct buf *line = &session_ipc(s)->line;
+	buf_reset(line);
+	jsonrpc_write_request(line, buf_span(&id), method, params);
+	session_send(s, line);
+	buf_done(&id);
+}
+
+void control_withdraw(struct session *s, uint64_t question, const char *reason)
+{
+	struct buf params = BUF_INIT;
+	buf_add_text(&params, "{\"requestId\":");
+	write_question_id(&params, question);
+	buf_add_text(&params, ",\"reason\":");
+	buf_add_json_text(&params, reason);
+	buf_add_char(&params, '}');
+	struct buf *line = &session_ipc(s)->line;
+	buf_reset(line);
+	jsonrpc_write_notification(line, JSONRPC_METHOD("notifications/cancelled"), buf_span(&params));
+	session_send(s, line);
+	buf_done(&params);
+}
+
+static void on_answer(struct session *s, const struct jsonrpc_message *m)
+{
+	uint64_t question = read_question_id(m->id);
+	struct ipc *ipc = session_ipc(s);
+	int r = question ? router_answer(ipc->options.router, session_id(s), question, m->result, m->error) : -ENOENT;
+	if (r == -EPERM)
+		log_warning("client %s answered a question that another client was asked: refused (R24)",
+			    router_client_label(ipc->options.router, session_id(s)));
+	else if (r == -ENOENT)
+		log_debug("client %s answered what it was not asked, or too late",
+			  router_client_label(ipc->options.router, session_id(s)));
+}
+
+/* --- lines --- */
+
+static void on_notification(struct session *s, const struct jsonrpc_message *m)
+{
+	if (!json_string_is(m->method, "notifications/cancelled"))
+		return;
+	struct span id = m->param[PARAM_REQUEST_ID];
+	enum json_kind type = json_type_of(id);
+	if (type != JSON_STRING && type != JSON_NUMBER)
+		return;
+	struct request *r = requests_find(&control_of(s)->requests, id);
+	if (r)
+		request_cancel(r, m->param[PARAM_REASON]);
+}
+
+static void refuse_no_json(struct session *s, const struct json_error *error)
+{
+	struct buf message = BUF_INIT;
+	buf_addf(&message, "Parse error: %s at byte %zu", error->reason, error->offset);
+	refuse(s, SPAN_NONE, MCPD_E_PARSE, buf_failed(&message) ? NULL : message.data, SPAN_NONE);
+	buf_done(&message);
+}
+
+static void on_line(struct session *s, struct span line)
+{
+	struct jsonrpc_message m;
+	struct json_error error;
+	if (jsonrpc_parse(line, &m, &error) < 0) {
+		refuse_no_json(s, &error);
+		return;
+	}
+	switch (m.kind) {
+	case JSONRPC_REQUEST:
+		on_request(s, &m);
+		break;
+	case JSONRPC_NOTIFICATION:
+		on_notification(s, &m);
+		break;
+	case JSONRPC_RESULT:
+	case JSONRPC_ERROR:
+		on_answer(s, &m);
+		break;
+	case JSONRPC_BATCH:
+		refuse(s, SPAN_NONE, MCPD_E_INVALID_REQUEST, "batches are not taken: send one message per line",
+		       SPAN_NONE);
+		break;
+	case JSONRPC_INVALID:
+		refuse(s, m.id, MCPD_E_INVALID_REQUEST, m.problem, SPAN_NONE);
+		break;
+	}
+}
+
+static void on_too_long(struct session *s)
+{
+	struct buf message = BUF_INIT;
+	buf_addf(&message, "the line is longer than %s (%" PRId64 " bytes)", limit_table[LIMIT_MESSAGE_BYTES].key,
+		 ipc_limits(session_ipc(s))->value[LIMIT_MESSAGE_BYTES]);
+	refuse(s, SPAN_NONE, MCPD_E_INVALID_REQUEST, buf_failed(&message) ? NULL : message.data, SPAN_NONE);
+	buf_done(&message);
+}
+
+static bool is_busy(const struct session *s)
+{
+	return control_of(s)->requests.count > 0;
+}
+
+static void on_room(struct session *s, uint64_t dropped)
+{
+	struct buf line = BUF_INIT;
+	buf_addf(&line, "{\"jsonrpc\":\"2.0\",\"method\":\"events/dropped\",\"params\":{\"count\":%" PRIu64 "}}\n",
+		 dropped);
+	session_send(s, &line);
+	buf_done(&line);
+}
+
+static void on_end(struct session *s)
+{
+	struct control *control = control_of(s);
+	requests_done(&control->requests);
+	control_events_done(control);
+	free(control);
+}
+
+const struct dialect control_dialect = {
+	.on_line = on_line,
+	.on_too_long = on_too_long,
+	.is_busy = is_busy,
+	.on_room = on_room,
+	.on_end = on_end,
+};

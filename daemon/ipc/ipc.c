@@ -1,0 +1,176 @@
+#include "ipc/ipc.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "ipc/control_internal.h"
+#include "ipc/ipc_internal.h"
+#include "xalloc.h"
+
+const struct limits *ipc_limits(const struct ipc *ipc)
+{
+	return &manager_config(ipc->options.manager)->limits;
+}
+
+struct session *ipc_session(const struct ipc *ipc, uint64_t id)
+{
+	struct session *s = ipc->sessions;
+	while (s && session_id(s) != id)
+		s = session_next(s);
+	return s;
+}
+
+/* --- what the router tells --- */
+
+static void on_server(void *arg, struct server *server)
+{
+	struct ipc *ipc = arg;
+	control_tell_server(ipc, server);
+	if (ipc->options.on_server_change)
+		ipc->options.on_server_change(ipc->options.arg);
+}
+
+static void on_server_removed(void *arg, const char *name)
+{
+	struct ipc *ipc = arg;
+	control_tell_removed(ipc, name);
+	control_listing_changed(ipc);
+	if (ipc->options.on_server_change)
+		ipc->options.on_server_change(ipc->options.arg);
+}
+
+static void on_tools(void *arg, struct server *server)
+{
+	control_tell_tools(arg, server);
+}
+
+static void on_listing(void *arg, struct server *server)
+{
+	(void)server;
+	control_listing_changed(arg);
+}
+
+static void on_log(void *arg, struct server *server, const char *at, struct span text)
+{
+	control_tell_log(arg, server, at, text);
+}
+
+static void on_notification(void *arg, const struct router_notification *notification)
+{
+	control_tell_notification(arg, notification);
+}
+
+static void on_call_end(void *arg, const struct call_info *info, const struct transport_reply *reply)
+{
+	control_tell_call(arg, info, reply);
+}
+
+static void ask(void *arg, uint64_t client, uint64_t question, struct span method, struct span params)
+{
+	struct session *s = ipc_session(arg, client);
+	if (s)
+		control_ask(s, question, method, params);
+}
+
+static void withdraw(void *arg, uint64_t client, uint64_t question, const char *reason)
+{
+	struct session *s = ipc_session(arg, client);
+	if (s)
+		control_withdraw(s, question, reason);
+}
+
+struct ipc *ipc_new(const struct ipc_options *options)
+{
+	static const struct router_callbacks callbacks = {
+		.on_server = on_server,
+		.on_server_removed = on_server_removed,
+		.on_tools = on_tools,
+		.on_listing = on_listing,
+		.on_log = on_log,
+		.on_notification = on_notification,
+		.on_call_end = on_call_end,
+		.ask = ask,
+		.withdraw = withdraw,
+	};
+	struct ipc *ipc = xnew(struct ipc);
+	ipc->options = *options;
+	router_set_callbacks(options->router, &callbacks, ipc);
+	return ipc;
+}
+
+/* --- sessions --- */
+
+/* A client too many is told so, as far as one write goes, and closed. */
+static void refuse_client(const struct ipc *ipc, int fd)
+{
+	struct buf line = BUF_INIT, data = BUF_INIT;
+	buf_addf(&data, "{\"limit\":\"%s\",\"value\":%lld}", limit_table[LIMIT_CLIENTS].key,
+		 (long long)ipc_limits(ipc)->value[LIMIT_CLIENTS]);
+	jsonrpc_write_error(&line, SPAN_NONE, MCPD_E_LIMIT, "too many clients are connected", buf_span(&data));
+	ssize_t n = buf_failed(&line) ? 0 : write(fd, line.data, line.len);
+	(void)n;
+	close(fd);
+	buf_done(&line);
+	buf_done(&data);
+}
+
+void ipc_accept(struct ipc *ipc, int fd)
+{
+	if (ipc->closing) {
+		close(fd);
+		return;
+	}
+	if (ipc->n_sessions >= ipc_limits(ipc)->value[LIMIT_CLIENTS]) {
+		refuse_client(ipc, fd);
+		return;
+	}
+	uint64_t id = ++ipc->last_session;
+	ipc->n_sessions++;
+	router_client_add(ipc->options.router, id);
+	session_new(ipc, fd, id, &control_dialect, control_new());
+}
+
+void ipc_stop_calls(struct ipc *ipc)
+{
+	ipc->calls_stopped = true;
+}
+
+static void tell_closed(void *arg)
+{
+	struct ipc *ipc = arg;
+	ipc->closed(ipc->closed_arg);
+}
+
+void ipc_session_ended(struct ipc *ipc, struct session *session)
+{
+	(void)session;
+	ipc->n_sessions--;
+	if (ipc->closing && ipc->n_sessions == 0)
+		task_schedule(ipc->closed_task);
+}
+
+void ipc_close(struct ipc *ipc, int64_t wait_ms, loop_fn *done, void *arg)
+{
+	assert(!ipc->closing);
+	ipc->closing = true;
+	ipc->closed = done;
+	ipc->closed_arg = arg;
+	ipc->closed_task = task_new(ipc->options.loop, tell_closed, ipc);
+	for (struct session *s = ipc->sessions; s; s = session_next(s))
+		session_finish(s, wait_ms);
+	if (ipc->n_sessions == 0)
+		task_schedule(ipc->closed_task);
+}
+
+void ipc_free(struct ipc *ipc)
+{
+	if (!ipc)
+		return;
+	assert(!ipc->sessions && ipc->n_sessions == 0 && !ipc->listing_waits);
+	router_set_callbacks(ipc->options.router, NULL, NULL);
+	task_free(ipc->closed_task);
+	buf_done(&ipc->line);
+	buf_done(&ipc->params);
+	free(ipc);
+}

@@ -1,0 +1,92 @@
+#include "ipc/reload.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "log.h"
+#include "xalloc.h"
+
+struct reload {
+	struct reload_options options;
+	struct config_problem *problems;
+	size_t n_problems;
+};
+
+struct reload *reload_new(const struct reload_options *options)
+{
+	struct reload *r = xnew(struct reload);
+	r->options = *options;
+	return r;
+}
+
+void reload_free(struct reload *r)
+{
+	if (!r)
+		return;
+	config_problems_free(r->problems, r->n_problems);
+	free(r);
+}
+
+static void log_problem(const struct config_problem *p)
+{
+	const char *separator = p->server ? ": server " : "";
+	const char *server = p->server ? p->server : "";
+	if (p->warning)
+		log_warning("%s%s%s: %s", p->file, separator, server, p->message);
+	else
+		log_error("%s%s%s: %s", p->file, separator, server, p->message);
+}
+
+static char *dup_or_null(const char *text)
+{
+	return text ? xstrdup(text) : NULL;
+}
+
+/* A config keeps its own problems; what is told of the last attempt must outlive it. */
+static void copy_problems(struct reload *r, const struct config *config)
+{
+	r->n_problems = config->n_problems;
+	r->problems = xnew_array(struct config_problem, config->n_problems);
+	for (size_t i = 0; i < config->n_problems; i++) {
+		const struct config_problem *p = &config->problems[i];
+		r->problems[i] = (struct config_problem){ dup_or_null(p->file), dup_or_null(p->server),
+							  dup_or_null(p->message), p->warning };
+	}
+}
+
+struct config *reload_load(struct reload *r)
+{
+	config_problems_free(r->problems, r->n_problems);
+	r->problems = NULL;
+	r->n_problems = 0;
+	const struct reload_options *o = &r->options;
+	struct config *config = config_load(o->files, o->must_exist, o->environment, &r->problems, &r->n_problems);
+	if (config)
+		copy_problems(r, config);
+	if (config && o->on_loaded)
+		o->on_loaded(o->arg, config);
+	for (size_t i = 0; i < r->n_problems; i++)
+		log_problem(&r->problems[i]);
+	return config;
+}
+
+int reload_run(struct reload *r, struct manager *manager, struct manager_changes *ret)
+{
+	struct config *config = reload_load(r);
+	if (!config) {
+		log_error("the configuration was not reloaded: what was in force stays so");
+		if (ret)
+			*ret = (struct manager_changes){ .unchanged = (unsigned)manager_count(manager) };
+		return -EINVAL;
+	}
+	manager_configure(manager, config, ret);
+	log_info("the configuration was reloaded");
+	return 0;
+}
+
+const struct config_problem *reload_problems(const struct reload *r, size_t *ret_n)
+{
+	*ret_n = r->n_problems;
+	return r->problems;
+}

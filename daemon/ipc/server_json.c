@@ -1,0 +1,128 @@
+#include "ipc/server_json.h"
+
+#include <stdlib.h>
+
+#include "ipc/failure.h"
+#include "proto/json_iter.h"
+
+static void add_text(struct buf *out, const char *key, const char *text)
+{
+	if (!text)
+		return;
+	buf_addf(out, ",\"%s\":", key);
+	buf_add_json_text(out, text);
+}
+
+static void add_json(struct buf *out, const char *key, struct span json)
+{
+	if (!json.ptr)
+		return;
+	buf_addf(out, ",\"%s\":", key);
+	buf_add_span(out, json);
+}
+
+static void add_facts(struct buf *out, const struct mcp_server_facts *facts)
+{
+	if (!facts)
+		return;
+	add_text(out, "protocolVersion", facts->protocol_version);
+	if (facts->era != MCP_ERA_UNKNOWN)
+		add_text(out, "era", facts->era == MCP_ERA_MODERN ? "modern" : "legacy");
+	add_json(out, "serverInfo", facts->server_info);
+	add_json(out, "capabilities", facts->capabilities);
+	add_json(out, "instructions", facts->instructions);
+}
+
+static void add_instances(struct buf *out, const struct router *router, const struct server_info *info)
+{
+	buf_add_text(out, ",\"instances\":[");
+	for (size_t i = 0; i < info->n_instances; i++) {
+		const struct server_instance_info *instance = &info->instances[i];
+		buf_add_text(out, i ? ",{\"client\":" : "{\"client\":");
+		buf_add_json_text(out, router_client_label(router, instance->client));
+		buf_addf(out, ",\"pid\":%ld,\"state\":\"%s\",\"inFlight\":%u}", (long)instance->pid,
+			 server_state_name(instance->state), instance->in_flight);
+	}
+	buf_add_char(out, ']');
+}
+
+/* Whose process it is: one for all, one for each client, or one that clients take in turn. */
+static void add_process(struct buf *out, const struct router *router, const struct server_info *info)
+{
+	if (info->config->sharing == CONFIG_PER_CLIENT) {
+		add_instances(out, router, info);
+		return;
+	}
+	if (info->pid)
+		buf_addf(out, ",\"pid\":%ld", (long)info->pid);
+	if (info->config->sharing != CONFIG_EXCLUSIVE)
+		return;
+	if (info->holder)
+		add_text(out, "holder", router_client_label(router, info->holder));
+	buf_addf(out, ",\"queue\":%zu", info->queue);
+}
+
+/* The URL with what may be secret in it masked, as the masked definition has it. */
+static void add_url(struct buf *out, const struct server_config *config)
+{
+	if (!config->url)
+		return;
+	char *masked = server_config_json(config);
+	if (masked)
+		add_json(out, "url", json_member(span_of(masked), "url"));
+	free(masked);
+}
+
+static void add_counts(struct buf *out, const struct server_info *info)
+{
+	buf_addf(out, ",\"toolCount\":%u,\"inFlight\":%u", info->tool_count, info->in_flight);
+	add_text(out, "connectedAt", info->connected_at);
+	failure_add_last_error(out, info);
+	if (info->reconnect_attempt)
+		buf_addf(out, ",\"reconnect\":{\"attempt\":%u,\"nextAttemptMs\":%lld}", info->reconnect_attempt,
+			 (long long)(info->next_attempt_ms > 0 ? info->next_attempt_ms : 0));
+}
+
+static void add_history(struct buf *out, const struct server_info *info)
+{
+	buf_add_text(out, ",\"history\":[");
+	for (size_t i = 0; i < info->n_history; i++) {
+		const struct server_history *entry = &info->history[i];
+		buf_addf(out, "%s{\"at\":\"%s\",\"state\":\"%s\",\"reason\":", i ? "," : "", entry->at,
+			 server_state_name(entry->state));
+		if (entry->reason)
+			buf_add_json_text(out, entry->reason);
+		else
+			buf_add_text(out, "null");
+		buf_add_char(out, '}');
+	}
+	buf_add_char(out, ']');
+}
+
+static void add_details(struct buf *out, const struct server_info *info)
+{
+	char *config = server_config_json(info->config);
+	add_json(out, "config", config ? span_of(config) : SPAN_LIT("{}"));
+	free(config);
+	add_history(out, info);
+	add_text(out, "advice", info->advice);
+}
+
+void server_json_write(struct buf *out, struct router *router, struct server *server, bool details)
+{
+	struct server_info info;
+	server_get_info(server, &info);
+	buf_add_text(out, "{\"name\":");
+	buf_add_json_text(out, info.config->name);
+	add_text(out, "state", server_state_name(info.state));
+	add_text(out, "transport", config_transport_name(info.config->transport));
+	add_text(out, "source", info.config->source);
+	add_text(out, "sharing", config_sharing_name(info.config->sharing));
+	add_process(out, router, &info);
+	add_url(out, info.config);
+	add_facts(out, info.facts);
+	add_counts(out, &info);
+	if (details)
+		add_details(out, &info);
+	buf_add_char(out, '}');
+}

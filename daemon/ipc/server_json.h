@@ -1,0 +1,10 @@
+/* The server object of PROTOCOL.md, as servers/list, servers/get and events/server tell it. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "ipc/ipc.h"
+#include "proto/buf.h"
+
+/* details: also config, history and advice, as servers/get tells them. The server's own JSON (serverInfo, capabilities, instructions) is verbatim. */
+void server_json_write(struct buf *out, struct router *router, struct server *server, bool details);

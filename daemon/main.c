@@ -1,0 +1,360 @@
+/*
+ * mcpd: start-up and shutdown. Wires the floors together; everything else happens below (ARCHITECTURE "House rules").
+ *
+ * Start: the process host first, while there is no thread and little memory; then the configuration, the lock and the socket, so that
+ * a daemon that cannot run says why at once and touches nothing; then the servers; then READY. Shutdown is the ordinary close path: no
+ * new clients, no new calls, calls in flight get their time, servers end with all of their trees, clients get what is unsent.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "config/config.h"
+#include "ipc/ipc.h"
+#include "ipc/listener.h"
+#include "ipc/reload.h"
+#include "log.h"
+#include "loop/curl_loop.h"
+#include "loop/loop.h"
+#include "manager/manager.h"
+#include "manager/server.h"
+#include "mcpd-version.h"
+#include "options.h"
+#include "proto/socket_path.h"
+#include "router/router.h"
+#include "service.h"
+#include "transport/process.h"
+#include "xalloc.h"
+
+/* PROTOCOL daemon/shutdown: what calls in flight get; and what a client gets to read its last answers. */
+#define DRAIN_MS 5000
+#define LAST_ANSWERS_MS 1000
+
+extern char **environ;
+
+/* The one struct of the daemon (house rule 4). */
+struct app {
+	struct options options;
+	struct process_host *host;
+	struct loop *loop;
+	struct reload *reload;
+	struct curl_loop *curl;
+	struct manager *manager;
+	struct router *router;
+	struct ipc *ipc;
+	struct listener *listener;
+	struct service_watchdog *watchdog;
+	struct loop_signal *signals[3];
+	char *socket_path;
+	char *cache_dir;
+	char *status; /* what the service manager was told last */
+	int64_t started_ms;
+	bool stopping, stopping_fast;
+};
+
+/* --- the log --- */
+
+static void set_log_level(const char *name)
+{
+	static const struct {
+		const char *name;
+		enum log_level level;
+	} levels[] = {
+		{ "error", LOG_LEVEL_ERROR },
+		{ "warning", LOG_LEVEL_WARNING },
+		{ "info", LOG_LEVEL_INFO },
+		{ "debug", LOG_LEVEL_DEBUG },
+	};
+	enum log_level level = LOG_LEVEL_INFO;
+	for (size_t i = 0; name && i < sizeof levels / sizeof levels[0]; i++)
+		if (strcmp(name, levels[i].name) == 0)
+			level = levels[i].level;
+	log_init(level, service_has_journal());
+}
+
+static void on_config_loaded(void *arg, const struct config *config)
+{
+	struct app *app = arg;
+	set_log_level(app->options.log_level ? app->options.log_level : config->log_level);
+}
+
+/* --- the service manager's view --- */
+
+static void on_server_change(void *arg)
+{
+	struct app *app = arg;
+	size_t connected = 0, total = manager_count(app->manager);
+	for (size_t i = 0; i < total; i++) {
+		struct server_info info;
+		server_get_info(manager_at(app->manager, i), &info);
+		connected += info.state == SERVER_CONNECTED;
+	}
+	char *status = xasprintf("%zu of %zu servers connected", connected, total);
+	bool changed = !app->status || strcmp(status, app->status) != 0;
+	free(changed ? app->status : status);
+	if (!changed)
+		return;
+	app->status = status;
+	service_status("%s", status);
+}
+
+/* --- signals and the end --- */
+
+static void on_clients_gone(void *arg)
+{
+	struct app *app = arg;
+	loop_stop(app->loop);
+}
+
+static void on_manager_down(void *arg)
+{
+	struct app *app = arg;
+	ipc_close(app->ipc, LAST_ANSWERS_MS, on_clients_gone, app);
+}
+
+static void stop(void *arg)
+{
+	struct app *app = arg;
+	if (app->stopping)
+		return;
+	app->stopping = true;
+	log_info("shutting down");
+	service_stopping();
+	listener_stop(app->listener);
+	ipc_stop_calls(app->ipc);
+	manager_shutdown(app->manager, DRAIN_MS, on_manager_down, app);
+}
+
+static void on_stop_signal(void *arg)
+{
+	struct app *app = arg;
+	if (!app->stopping) {
+		stop(app);
+	} else if (!app->stopping_fast) {
+		app->stopping_fast = true;
+		log_info("shutting down without waiting for calls in flight");
+		manager_shutdown(app->manager, 0, on_manager_down, app);
+	}
+}
+
+static void on_reload_signal(void *arg)
+{
+	struct app *app = arg;
+	if (app->stopping)
+		return;
+	service_reloading();
+	reload_run(app->reload, app->manager, NULL);
+	service_ready();
+}
+
+static bool start_signals(struct app *app)
+{
+	static const struct {
+		int signo;
+		loop_fn *fn;
+	} wanted[] = { { SIGTERM, on_stop_signal }, { SIGINT, on_stop_signal }, { SIGHUP, on_reload_signal } };
+	for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++) {
+		app->signals[i] = loop_signal_new(app->loop, wanted[i].signo, wanted[i].fn, app);
+		if (!app->signals[i])
+			return false;
+	}
+	return true;
+}
+
+/* --- the start --- */
+
+/* $XDG_CACHE_HOME/mcpd, else ~/.cache/mcpd; NULL if neither is known: nothing is then cached on disk. */
+static char *find_cache_dir(void)
+{
+	const char *cache = getenv("XDG_CACHE_HOME");
+	const char *home = getenv("HOME");
+	if (cache && *cache == '/')
+		return xasprintf("%s/mcpd", cache);
+	if (home && *home == '/')
+		return xasprintf("%s/.cache/mcpd", home);
+	log_warning("neither XDG_CACHE_HOME nor HOME is set to an absolute path: tool lists are not kept on disk");
+	return NULL;
+}
+
+/* The path of a socket that was handed in, NULL if it has none that clients could use. */
+static char *path_of_socket(int fd)
+{
+	struct sockaddr_un address = { 0 };
+	socklen_t len = sizeof address;
+	if (getsockname(fd, (struct sockaddr *)&address, &len) < 0 || address.sun_path[0] != '/')
+		return NULL;
+	return xstrndup(address.sun_path, sizeof address.sun_path);
+}
+
+static int find_socket_path(struct app *app, int inherited_fd)
+{
+	char *problem = NULL;
+	app->socket_path = inherited_fd >= 0 ? path_of_socket(inherited_fd) : NULL;
+	if (app->socket_path)
+		return EXIT_STATUS_OK;
+	int r = socket_path_find(app->options.socket, (const char *const *)environ, &app->socket_path, &problem);
+	if (r == 0)
+		return EXIT_STATUS_OK;
+	log_error("%s", problem ? problem : "out of memory");
+	free(problem);
+	return EXIT_STATUS_FAILED;
+}
+
+static int start_listening(struct app *app)
+{
+	int inherited_fd = service_take_socket();
+	if (inherited_fd < -1)
+		return EXIT_STATUS_FAILED;
+	int status = find_socket_path(app, inherited_fd);
+	if (status != EXIT_STATUS_OK)
+		return status;
+	const char *chosen = getenv("MCPD_SOCKET");
+	struct listener_options options = {
+		.path = app->socket_path,
+		.standard = inherited_fd < 0 && !app->options.socket && !(chosen && *chosen),
+		.inherited_fd = inherited_fd,
+	};
+	enum listener_failure failure;
+	char *message;
+	app->listener = listener_open(&options, &failure, &message);
+	if (app->listener)
+		return EXIT_STATUS_OK;
+	log_error("%s", message);
+	free(message);
+	return failure == LISTENER_OTHER ? EXIT_STATUS_RUNNING : EXIT_STATUS_FAILED;
+}
+
+static void on_accept(void *arg, int fd)
+{
+	struct app *app = arg;
+	ipc_accept(app->ipc, fd);
+}
+
+static void start_floors(struct app *app, struct config *config)
+{
+	app->cache_dir = find_cache_dir();
+	app->router = router_new();
+	struct manager_options manager_options = { app->loop, app->host, app->curl, app->cache_dir };
+	app->manager = manager_new(&manager_options, router_manager_callbacks(), app->router);
+	router_attach(app->router, app->loop, app->manager);
+	struct ipc_options ipc_options = {
+		.loop = app->loop,
+		.manager = app->manager,
+		.router = app->router,
+		.reload = app->reload,
+		.socket_path = app->socket_path,
+		.version = MCPD_VERSION,
+		.started_ms = app->started_ms,
+		.on_shutdown = stop,
+		.on_server_change = on_server_change,
+		.arg = app,
+	};
+	app->ipc = ipc_new(&ipc_options);
+	manager_configure(app->manager, config, NULL);
+	listener_start(app->listener, app->loop, on_accept, app);
+}
+
+/* The order matters: see above. */
+static int start(struct app *app)
+{
+	app->started_ms = loop_now_ms();
+	app->host = process_host_new();
+	if (!app->host) {
+		log_error("cannot prepare for starting servers: %s", strerror(errno));
+		return EXIT_STATUS_FAILED;
+	}
+	struct reload_options reload_options = {
+		.files = app->options.config_files,
+		.must_exist = app->options.files_named,
+		.environment = (const char *const *)environ,
+		.on_loaded = on_config_loaded,
+		.arg = app,
+	};
+	app->reload = reload_new(&reload_options);
+	struct config *config = reload_load(app->reload);
+	if (!config) {
+		log_error("the configuration cannot be used; mend it, or check it with: mcpd --check-config");
+		return EXIT_STATUS_CONFIG;
+	}
+	int status = start_listening(app);
+	app->loop = status == EXIT_STATUS_OK ? loop_new() : NULL;
+	if (status == EXIT_STATUS_OK && (!app->loop || !start_signals(app))) {
+		log_error("cannot make the event loop: %s", strerror(errno));
+		status = EXIT_STATUS_FAILED;
+	}
+	if (status != EXIT_STATUS_OK) {
+		config_free(config);
+		return status;
+	}
+	process_host_attach(app->host, app->loop);
+	app->curl = curl_loop_new(app->loop);
+	start_floors(app, config);
+	return EXIT_STATUS_OK;
+}
+
+static int run(struct app *app)
+{
+	if (manager_count(app->manager) == 0)
+		log_info("no servers are configured in %s", app->options.config_files[0]);
+	log_info("mcpd %s is listening on %s", MCPD_VERSION, app->socket_path);
+	app->watchdog = service_watchdog_new(app->loop);
+	service_ready();
+	on_server_change(app);
+	if (app->options.background) {
+		service_detach();
+		set_log_level(app->options.log_level ? app->options.log_level :
+						       manager_config(app->manager)->log_level);
+	}
+	int r = loop_run(app->loop);
+	if (r == 0)
+		return EXIT_STATUS_OK;
+	log_error("the event loop failed: %s", strerror(-r));
+	return EXIT_STATUS_FAILED;
+}
+
+static void finish(struct app *app)
+{
+	service_watchdog_free(app->watchdog);
+	ipc_free(app->ipc);
+	router_free(app->router);
+	manager_free(app->manager);
+	for (size_t i = 0; i < sizeof app->signals / sizeof app->signals[0]; i++)
+		loop_signal_free(app->signals[i]);
+	listener_free(app->listener);
+	curl_loop_free(app->curl);
+	process_host_free(app->host);
+	loop_free(app->loop);
+	reload_free(app->reload);
+	free(app->socket_path);
+	free(app->cache_dir);
+	free(app->status);
+}
+
+int main(int argc, char **argv)
+{
+	struct app app = { 0 };
+	int status;
+	bool serve = options_parse(&app.options, argc, argv, &status);
+	set_log_level(app.options.log_level);
+	if (serve && app.options.print_table) {
+		config_print_table(stdout);
+		status = EXIT_STATUS_OK;
+	} else if (serve && app.options.check_config) {
+		status = config_check(app.options.config_files, app.options.files_named, stdout) == 0 ?
+				 EXIT_STATUS_OK :
+				 EXIT_STATUS_FAILED;
+	} else if (serve) {
+		signal(SIGPIPE, SIG_IGN);
+		status = start(&app);
+		if (status == EXIT_STATUS_OK)
+			status = run(&app);
+		finish(&app);
+	}
+	options_done(&app.options);
+	return status;
+}

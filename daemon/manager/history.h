@@ -1,0 +1,16 @@
+/* A server's last state changes (`servers/get`), bounded by historyEntries. */
+#pragma once
+
+#include <stddef.h>
+
+#include "manager/server.h"
+
+struct history {
+	struct server_history *entries; /* oldest first */
+	size_t count, cap;
+};
+
+void history_init(struct history *h);
+void history_done(struct history *h);
+/* reason may be NULL; copied. */
+void history_add(struct history *h, enum server_state state, const char *reason, size_t max);

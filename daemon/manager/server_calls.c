@@ -1,0 +1,367 @@
+#include "manager/server_calls.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "manager/instance.h"
+#include "manager/server_private.h"
+#include "proto/json_iter.h"
+#include "xalloc.h"
+
+static void on_deadline(void *arg);
+
+/* ---- replies that outlive their callback ---- */
+
+void reply_keep(struct transport_reply *to, const struct transport_reply *from)
+{
+	*to = *from;
+	to->result = to->error = to->http_body = SPAN_NONE;
+	to->message = from->message ? xstrdup(from->message) : NULL;
+	to->www_authenticate = from->www_authenticate ? xstrdup(from->www_authenticate) : NULL;
+	to->mcp_auth_server = from->mcp_auth_server ? xstrdup(from->mcp_auth_server) : NULL;
+}
+
+void reply_drop(struct transport_reply *kept)
+{
+	free((char *)kept->message);
+	free((char *)kept->www_authenticate);
+	free((char *)kept->mcp_auth_server);
+	*kept = (struct transport_reply){ 0 };
+}
+
+/* ---- lists ---- */
+
+void server_call_leave(struct server_call *call)
+{
+	struct lane *lane = call->lane;
+	struct claim *claim = call->claim;
+	if (lane && call->instance) {
+		TAILQ_REMOVE(&lane->sent, call, link);
+		lane->n_sent--;
+	} else if (lane) {
+		TAILQ_REMOVE(&lane->waiting, call, link);
+		lane->n_waiting--;
+	} else if (claim) {
+		TAILQ_REMOVE(&claim->calls, call, link);
+	}
+	call->lane = NULL;
+	call->claim = NULL;
+	if (claim)
+		sharing_claim_left(claim->server, claim);
+}
+
+static struct server_call *find_in(struct server_call_list *list, uint64_t id)
+{
+	struct server_call *call;
+	TAILQ_FOREACH(call, list, link)
+		if (call->id == id)
+			return call;
+	return NULL;
+}
+
+struct server_call *server_call_find(struct server *server, uint64_t id)
+{
+	struct server_call *call = NULL;
+	struct lane *lane;
+	struct claim *claim;
+	TAILQ_FOREACH(lane, &server->lanes, link)
+		if ((call = find_in(&lane->sent, id)) || (call = find_in(&lane->waiting, id)))
+			return call;
+	TAILQ_FOREACH(claim, &server->claims.queue, link)
+		if ((call = find_in(&claim->calls, id)))
+			return call;
+	return NULL;
+}
+
+uint64_t server_call_of(const struct instance *inst, uint64_t mcp_call)
+{
+	struct server_call *call;
+	if (inst->lane)
+		TAILQ_FOREACH(call, &inst->lane->sent, link)
+			if (call->instance == inst && call->mcp_call == mcp_call)
+				return call->id;
+	return 0;
+}
+
+/* ---- ends ---- */
+
+void server_call_fail(struct server_call *call, const struct transport_reply *reply)
+{
+	server_call_leave(call);
+	if (call->timer)
+		timer_cancel(call->timer);
+	call->finished = true;
+	reply_keep(&call->outcome, reply);
+	call->outcome.sent |= call->reached;
+	outbox_call(call->m, call);
+}
+
+void server_call_failf(struct server_call *call, int code, const char *format, ...)
+{
+	char *message = NULL;
+	va_list args;
+	va_start(args, format);
+	if (vasprintf(&message, format, args) < 0)
+		message = NULL;
+	va_end(args);
+	server_call_fail(call, &(struct transport_reply){ .code = code, .message = message ? message : "out of memory" });
+	free(message);
+}
+
+static void free_call(struct server_call *call)
+{
+	struct manager *m = call->m;
+	timer_free(call->timer);
+	reply_drop(&call->outcome);
+	free(call->copy);
+	free(call);
+	m->n_calls--;
+	if (m->phase != MANAGER_RUNNING)
+		outbox_schedule(m);
+}
+
+void server_call_finish(struct server_call *call)
+{
+	transport_done_fn *done = call->done;
+	void *arg = call->arg;
+	struct transport_reply outcome = call->outcome;
+	call->outcome = (struct transport_reply){ 0 };
+	free_call(call);
+	done(arg, &outcome);
+	reply_drop(&outcome);
+}
+
+/* A reply has come that is the call's end. */
+static void complete(struct server_call *call, const struct transport_reply *reply)
+{
+	/* One without a payload may come while a connection is being closed, by whoever is on the stack: it is told in the outbox's turn. */
+	if (!reply->result.ptr && !reply->error.ptr && !reply->http_body.ptr) {
+		server_call_fail(call, reply);
+		return;
+	}
+	transport_done_fn *done = call->done;
+	void *arg = call->arg;
+	free_call(call);
+	done(arg, reply);
+}
+
+/* ---- sending ---- */
+
+/* Whether the call may be sent a second time, after this reply to the first. */
+static bool may_repeat(const struct server_call *call, const struct instance *inst, const struct transport_reply *reply)
+{
+	if (call->repeated || call->m->phase == MANAGER_CLOSING || (call->deadline_ms && loop_now_ms() >= call->deadline_ms))
+		return false;
+	if (reply->session_lost)
+		return !reply->sent;
+	return reply->code == MCPD_E_TRANSPORT && inst->lost && (!reply->sent || call->retry_safe);
+}
+
+static void wait_with_clock(struct server_call *call)
+{
+	if (!call->deadline_ms)
+		return;
+	if (!call->timer)
+		call->timer = timer_new(call->m->loop, on_deadline, call);
+	timer_set(call->timer, call->deadline_ms);
+}
+
+static void repeat(struct server_call *call, struct lane *lane, bool sent)
+{
+	void (*resent)(void *) = sent ? call->resent : NULL;
+	void *arg = call->arg;
+	call->repeated = true;
+	call->reached |= sent;
+	wait_with_clock(call);
+	lane_submit(lane, call);
+	if (resent)
+		resent(arg);
+}
+
+static void on_done(void *arg, const struct transport_reply *reply)
+{
+	struct server_call *call = arg;
+	struct instance *inst = call->instance;
+	struct lane *lane = call->lane;
+	if (reply->code == 0 || reply->code == MCPD_E_SERVER)
+		inst->heard_ms = loop_now_ms();
+	server_call_leave(call);
+	call->instance = NULL;
+	if (lane)
+		lane_note_failure(lane, inst, reply);
+	instance_call_ended(inst);
+	if (lane && call->copy && may_repeat(call, inst, reply)) {
+		repeat(call, lane, reply->code == MCPD_E_TRANSPORT && reply->sent);
+		return;
+	}
+	if (lane)
+		lane_check_idle(lane);
+	complete(call, reply);
+}
+
+static void on_progress(void *arg, struct span params)
+{
+	struct server_call *call = arg;
+	call->instance->heard_ms = loop_now_ms();
+	if (call->progress)
+		call->progress(call->arg, params);
+}
+
+/* Modern HTTP servers want some arguments repeated in headers, by the tool's schema. */
+static struct span schema_of(struct server *server, const struct server_call *call)
+{
+	if (server->cfg->transport == CONFIG_STDIO || !json_string_is(call->method, "tools/call"))
+		return SPAN_NONE;
+	return json_member(tool_list_find(&server->tools, json_member(call->params, "name")), "inputSchema");
+}
+
+void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst)
+{
+	struct manager *m = call->m;
+	const char *capabilities = m->capabilities ? m->capabilities(m->capabilities_arg, call->client) : NULL;
+	struct mcp_call_options options = {
+		.owner = call->client,
+		.timeout_ms = call->timeout_ms,
+		.deadline_ms = call->deadline_ms,
+		.want_progress = call->want_progress,
+		.relay_input_required = call->relay_input_required,
+		.capabilities = span_of(capabilities),
+		.log_level = call->log_level,
+		.input_schema = schema_of(lane->server, call),
+		.done = on_done,
+		.progress = on_progress,
+		.arg = call,
+	};
+	if (call->timer)
+		timer_cancel(call->timer);
+	call->lane = lane;
+	call->instance = inst;
+	inst->calls++;
+	TAILQ_INSERT_TAIL(&lane->sent, call, link);
+	lane->n_sent++;
+	call->mcp_call = mcp_client_call(inst->client, call->method, call->params, &options);
+}
+
+/* ---- entering ---- */
+
+/* From here on the call lives by its own copy of what was asked. */
+static int keep_payload(struct server_call *call)
+{
+	size_t total = call->method.len + call->params.len + call->log_level.len + 1;
+	char *copy = malloc(total), *at = copy;
+	struct span *spans[] = { &call->method, &call->params, &call->log_level };
+	if (!copy)
+		return -1;
+	for (size_t i = 0; i < sizeof spans / sizeof spans[0]; i++) {
+		if (!spans[i]->ptr)
+			continue;
+		if (spans[i]->len)
+			memcpy(at, spans[i]->ptr, spans[i]->len);
+		spans[i]->ptr = at;
+		at += spans[i]->len;
+	}
+	call->copy = copy;
+	return 0;
+}
+
+static bool is_retry_safe(const struct server *server, const struct server_call *call)
+{
+	if (!server->cfg->retry_safe || !server->cfg->retry_safe[0] || !json_string_is(call->method, "tools/call"))
+		return false;
+	struct span name = json_member(call->params, "name");
+	for (char **tool = server->cfg->retry_safe; *tool; tool++)
+		if (json_string_is(name, *tool))
+			return true;
+	return false;
+}
+
+static void on_deadline(void *arg)
+{
+	struct server_call *call = arg;
+	char message[64];
+	snprintf(message, sizeof message, "Request timeout after %lldms", (long long)call->timeout_ms);
+	struct lane *lane = call->lane;
+	server_call_fail(call, &(struct transport_reply){
+				       .code = MCPD_E_TIMEOUT,
+				       .message = message,
+				       .timeout_ms = call->timeout_ms,
+			       });
+	if (lane)
+		lane_check_idle(lane);
+}
+
+static struct server_call *new_call(struct server *server, const struct server_call_options *options)
+{
+	struct server_call *call = xnew(struct server_call);
+	call->m = server->m;
+	call->id = manager_next_id(server->m);
+	call->server_id = server->id;
+	call->client = options->client;
+	call->method = options->method;
+	call->params = options->params;
+	call->log_level = options->log_level;
+	call->timeout_ms = options->timeout_ms < 0 ? server->cfg->timeout_ms : options->timeout_ms;
+	call->deadline_ms = call->timeout_ms > 0 ? loop_now_ms() + call->timeout_ms : 0;
+	call->want_progress = options->want_progress;
+	call->relay_input_required = options->relay_input_required;
+	call->retry_safe = is_retry_safe(server, call);
+	call->done = options->done;
+	call->progress = options->progress;
+	call->queued = options->queued;
+	call->resent = options->resent;
+	call->arg = options->arg;
+	server->m->n_calls++;
+	return call;
+}
+
+uint64_t server_call(struct server *server, const struct server_call_options *options)
+{
+	struct manager *m = server->m;
+	struct server_call *call = new_call(server, options);
+	uint64_t id = call->id;
+	unsigned waiting, max = (unsigned)m->limits.value[LIMIT_REQUESTS_PER_SERVER];
+	if (m->phase != MANAGER_RUNNING) {
+		server_call_failf(call, MCPD_E_UNAVAILABLE, "mcpd is shutting down");
+		return id;
+	}
+	unsigned sent = server_count_calls(server, &waiting);
+	if (sent + waiting >= max) {
+		char *message = xasprintf("%u requests to server \"%s\" are waiting or in flight already (%s)", max, server->name,
+					  limit_table[LIMIT_REQUESTS_PER_SERVER].key);
+		server_call_fail(call, &(struct transport_reply){
+					       .code = MCPD_E_LIMIT, .message = message, .limit = LIMIT_REQUESTS_PER_SERVER });
+		free(message);
+		return id;
+	}
+	/* What waits, or may have to be sent again, outlives the asker's bytes. */
+	bool keep = call->retry_safe || server->cfg->transport != CONFIG_STDIO;
+	if (keep && keep_payload(call) < 0) {
+		server_call_failf(call, MCPD_E_INTERNAL, "out of memory");
+		return id;
+	}
+	server_submit(server, call);
+	if (call->finished || call->instance)
+		return id;
+	if (!call->copy && keep_payload(call) < 0)
+		server_call_failf(call, MCPD_E_INTERNAL, "out of memory");
+	else
+		wait_with_clock(call);
+	return id;
+}
+
+void server_cancel(struct server *server, uint64_t id, const char *reason)
+{
+	struct server_call *call = server_call_find(server, id);
+	if (!call)
+		return;
+	if (call->instance) {
+		mcp_client_cancel(call->instance->client, call->mcp_call, reason);
+		return;
+	}
+	struct lane *lane = call->lane;
+	server_call_fail(call, &(struct transport_reply){
+				       .code = MCPD_E_CANCELLED, .message = reason && *reason ? reason : "Cancelled" });
+	if (lane)
+		lane_check_idle(lane);
+}

@@ -1,0 +1,51 @@
+/*
+ * What keeps an instance's tools current and notices that it hangs.
+ *
+ * Tools are listed at once after the handshake, and again once per burst of list_changed (R28): never two listings at a time, and one more
+ * if something changed while one was under way. Announcements come on their own stream where the server wants one: the listener of
+ * legacy HTTP servers (H11), `subscriptions/listen` of modern ones; either is opened again with growing delays when it ends, and the tools are listed
+ * again, since an announcement may have been missed. With `pingInterval`, a server that says nothing for that long is asked, and ended when it
+ * does not answer.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "manager/reconnect.h"
+
+struct instance;
+struct listing;
+
+#define WATCH_BURST_MS 100
+#define WATCH_STREAM_DELAY_MAX_MS 30000
+#define WATCH_PING_MS 10000 /* for the answer to a ping, without pingInterval */
+#define WATCH_STREAM_STABLE_MS 10000 /* a stream that lived as long starts with the shortest delay again */
+
+struct watch {
+	struct listing *listing;
+	bool again;
+	struct timer *burst_timer;
+	struct timer *stream_timer;
+	struct reconnect stream_delays;
+	unsigned stream_attempt;
+	bool stream_off, stream_worked;
+	int64_t stream_opened_ms;
+	struct timer *ping_timer;
+	int64_t ping_sent_ms; /* 0: none is under way */
+};
+
+void watch_init(struct instance *inst);
+void watch_done(struct instance *inst);
+/* Stops everything; nothing of it calls back any more. */
+void watch_stop(struct instance *inst);
+/* Lists the tools, or lists them once more after the listing that is under way. */
+void watch_list(struct instance *inst);
+/* Once connected: opens the announcements' stream, starts the ping clock. */
+void watch_start(struct instance *inst);
+/* The configuration's pingInterval may be another one. */
+void watch_rearm(struct instance *inst);
+/* Asks whether it is alive; ends it if it is not. */
+void watch_ping(struct instance *inst);
+void watch_list_changed(struct instance *inst);
+void watch_listener_ended(struct instance *inst, int http_status, const char *message);

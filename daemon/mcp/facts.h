@@ -1,0 +1,14 @@
+/* What a server told about itself in its answer to initialize or server/discover, kept as long as the connection. */
+#pragma once
+
+#include "mcp/mcp_client.h"
+
+struct facts {
+	struct mcp_server_facts pub;
+	char *text;     /* the result, which the spans of pub lie in */
+	bool has_tasks; /* it may turn calls into tasks (2025-11-25 experimental, or the modern extension) */
+};
+
+/* Copies the result; version is static text. 0 or -ENOMEM. */
+int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct span result);
+void facts_done(struct facts *facts);

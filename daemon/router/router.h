@@ -1,0 +1,74 @@
+/*
+ * The router: between the clients' connections and the manager (ARCHITECTURE "A call's life", "Sharing").
+ *
+ * Upwards it knows clients by their 64-bit ids, downwards the manager. It keeps the rows of calls, the servers' questions, resource
+ * subscriptions and logging levels, each in a module of its own, and gives every event of the manager either to one of them or to the
+ * floor above, saying which clients it is for.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "manager/server.h"
+#include "router/call.h"
+
+struct router;
+
+/* A notification of a server, on its way to those who asked for them. */
+struct router_notification {
+	struct server *server;
+	uint64_t owner; /* the one client it can be for, or 0 */
+	struct span method, params;
+	/* The router's own: see router_notification_wanted(). */
+	const char *uri;
+	struct span level;
+};
+
+/* What goes to the floor above. All as in struct manager_callbacks, question_callbacks and calls_new(). */
+struct router_callbacks {
+	void (*on_server)(void *arg, struct server *server);
+	void (*on_server_removed)(void *arg, const char *name);
+	void (*on_tools)(void *arg, struct server *server);
+	void (*on_listing)(void *arg, struct server *server);
+	void (*on_log)(void *arg, struct server *server, const char *at, struct span text);
+	void (*on_notification)(void *arg, const struct router_notification *notification);
+	void (*on_call_end)(void *arg, const struct call_info *info, const struct transport_reply *reply);
+	void (*ask)(void *arg, uint64_t client, uint64_t question, struct span method, struct span params);
+	void (*withdraw)(void *arg, uint64_t client, uint64_t question, const char *reason);
+};
+
+struct router *router_new(void);
+/* What to hand to manager_new(), with the router as arg. */
+const struct manager_callbacks *router_manager_callbacks(void);
+/* Before anything else is done with either. */
+void router_attach(struct router *router, struct loop *loop, struct manager *manager);
+/* The floor above; NULL for none (events are then dropped). `callbacks` must outlive the router. */
+void router_set_callbacks(struct router *router, const struct router_callbacks *callbacks, void *arg);
+/* After the manager's shutdown, when all clients have gone. Takes NULL. */
+void router_free(struct router *router);
+
+void router_client_add(struct router *router, uint64_t client);
+/* As clients_describe(). */
+int router_client_describe(struct router *router, uint64_t client, struct span name, struct span capabilities);
+const char *router_client_label(const struct router *router, uint64_t client);
+/* Cancels its calls, ends its questions, subscriptions, levels and instances. Nothing is called back for it any more. */
+void router_client_gone(struct router *router, uint64_t client);
+
+/* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe, logging/setLevel) goes
+ * through its module. watch and log_level of the options are the router's to set. */
+uint64_t router_request(struct router *router, const struct call_options *options);
+/* Whether router_request() with these would add a resource subscription. */
+bool router_would_subscribe(struct span method);
+void router_cancel(struct router *router, uint64_t row, const char *reason);
+/* As questions_answer(). */
+int router_answer(struct router *router, uint64_t client, uint64_t question, struct span result, struct span error);
+/* servers/release: as server_release(), and what the client had set up there is forgotten. */
+int router_release(struct router *router, uint64_t client, struct server *server);
+/* Whether the notification is for this client, as far as the router knows: its own instance, its resource subscriptions, its level. */
+bool router_notification_wanted(const struct router *router, const struct router_notification *notification,
+				uint64_t client);
+/* Resource subscriptions of the client. */
+size_t router_subscriptions(const struct router *router, uint64_t client);
+/* Rows in flight, of clients that are there. */
+unsigned router_in_flight(const struct router *router);
