@@ -47,25 +47,25 @@ const struct method_info method_table[METHOD_COUNT] = {
 	},
 	[METHOD_DAEMON_STATUS] = {
 		"daemon/status", "The daemon's state, its limits, and what is wrong with its configuration.", "Status",
-		SCHEMA("Status"), 0, { { NULL } },
+		SCHEMA("Status"), 0, { { 0 } },
 	},
 	[METHOD_DAEMON_RELOAD] = {
 		"daemon/reload",
 		"Reads the configuration again; touches only servers whose definition changed; a broken file changes nothing.",
-		"Reload", SCHEMA("Reload"), 0, { { NULL } },
+		"Reload", SCHEMA("Reload"), 0, { { 0 } },
 	},
 	[METHOD_DAEMON_SHUTDOWN] = {
 		"daemon/shutdown", "Stops the daemon: new calls are refused, calls in flight get 5 s.", "Empty", EMPTY_SCHEMA, 0,
-		{ { NULL } },
+		{ { 0 } },
 	},
 	[METHOD_RPC_DISCOVER] = {
 		"rpc.discover", "This document.", "OpenRPC", "{\"type\":\"object\",\"required\":[\"openrpc\",\"info\",\"methods\"]}", 0,
-		{ { NULL } },
+		{ { 0 } },
 	},
 	[METHOD_SERVERS_LIST] = {
 		"servers/list", "All configured servers, in the configuration's order.", "ServerList",
 		"{\"type\":\"object\",\"required\":[\"servers\"],\"properties\":{\"servers\":{\"type\":\"array\",\"items\":" SCHEMA("Server") "}}}",
-		0, { { NULL } },
+		0, { { 0 } },
 	},
 	[METHOD_SERVERS_GET] = {
 		"servers/get", "One server, with its definition (secrets masked) and its history.", "ServerDetails",

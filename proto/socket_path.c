@@ -1,6 +1,7 @@
 #include "proto/socket_path.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -20,14 +21,18 @@ static const char *get(const char *const *environment, const char *name)
 	return NULL;
 }
 
-/* asprintf() that is sure about its result: NULL when memory is short. */
+/* A formatted text on the heap; NULL when memory is short. */
 __attribute__((format(printf, 1, 2))) static char *text(const char *format, ...)
 {
-	char *result = NULL;
 	va_list args;
 	va_start(args, format);
-	if (vasprintf(&result, format, args) < 0)
-		result = NULL;
+	int len = vsnprintf(NULL, 0, format, args);
+	va_end(args);
+	char *result = len < 0 ? NULL : malloc((size_t)len + 1);
+	if (!result)
+		return NULL;
+	va_start(args, format);
+	vsnprintf(result, (size_t)len + 1, format, args);
 	va_end(args);
 	return result;
 }
@@ -41,24 +46,18 @@ static int problem(int error, char **ret_problem, char *message)
 /* A relative path means the same file for the daemon that is started with it only if it is made absolute first. */
 static int absolute(const char *path, const char *from, char **ret_path, char **ret_problem)
 {
-	if (*path == '/') {
-		*ret_path = strdup(path);
-		return *ret_path ? 0 : -ENOMEM;
-	}
+	char cwd[PATH_MAX] = "";
 	if (!*path)
 		return problem(-EINVAL, ret_problem, text("the socket path from %s is empty", from));
-	char *cwd = getcwd(NULL, 0);
-	if (!cwd) {
+	if (*path != '/' && !getcwd(cwd, sizeof cwd)) {
 		int error = -errno;
-		if (error == -ENOMEM)
-			return error;
 		return problem(
 			error, ret_problem,
 			text("the socket path %s from %s is relative, and the working directory cannot be read: %s",
 			     path, from, strerror(-error)));
 	}
-	*ret_path = text("%s/%s", strcmp(cwd, "/") == 0 ? "" : cwd, path);
-	free(cwd);
+	bool joined = *path != '/' && strcmp(cwd, "/") != 0;
+	*ret_path = text("%s%s%s", joined ? cwd : "", *path == '/' ? "" : "/", path);
 	return *ret_path ? 0 : -ENOMEM;
 }
 

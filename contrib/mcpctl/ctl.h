@@ -4,6 +4,7 @@
  *   main.c       options, the table of commands          session.c  the connection, one request at a time, Ctrl-C
  *   output.c     whole writes, tables, colour, terminals content.c  what tools, resources and prompts give, for people
  *   arguments.c  key=value by a tool's schema            cmd_*.c    the commands, by subject
+ *   rpc.c        a request straight to an HTTP server, without the daemon
  *
  * Every command has two faces: text for people, and with --json the daemon's own result, verbatim, on one line (proto/PROTOCOL.md
  * describes the shapes). A failure with --json is {"error":{"code":..,"message":..,"data":..}} on standard output.
@@ -40,12 +41,18 @@ struct ctl {
 	unsigned lines;          /* -n */
 };
 
+enum daemon_use {
+	DAEMON_RUNNING, /* only one that runs already */
+	DAEMON_STARTED, /* start it when none is running */
+	DAEMON_NONE,    /* not needed */
+};
+
 struct command {
 	const char *name;
 	const char *arguments; /* for the usage line */
 	const char *summary;
 	int min_args, max_args;                             /* max -1: any number */
-	bool starts_daemon;                                 /* start it when none is running */
+	enum daemon_use daemon;
 	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0]: the first argument; returns an exit status */
 };
 
@@ -67,6 +74,8 @@ int cmd_prompts(struct ctl *ctl, int argc, char **argv);
 int cmd_prompt(struct ctl *ctl, int argc, char **argv);
 int cmd_complete(struct ctl *ctl, int argc, char **argv);
 int cmd_events(struct ctl *ctl, int argc, char **argv);
+/* rpc.c */
+int cmd_rpc(struct ctl *ctl, int argc, char **argv);
 
 /* ---- session.c ---- */
 

@@ -8,24 +8,30 @@
 #include "mcpd-version.h"
 
 static const struct command commands[] = {
-	{ "status", "", "the daemon: version, uptime, servers, memory", 0, 0, false, cmd_status },
-	{ "servers", "", "all configured servers and their states", 0, 0, true, cmd_servers },
-	{ "tools", "[SERVER]", "the tools of all servers, or of one (--schema: with their schemas)", 0, 1, true,
-	  cmd_tools },
-	{ "call", "SERVER TOOL [KEY=VALUE ... | JSON | -]", "call a tool", 2, -1, true, cmd_call },
-	{ "resources", "[SERVER]", "the resources of all servers, or of one", 0, 1, true, cmd_resources },
-	{ "read", "SERVER URI", "read a resource", 2, 2, true, cmd_read },
-	{ "prompts", "[SERVER]", "the prompts of all servers, or of one", 0, 1, true, cmd_prompts },
-	{ "prompt", "SERVER PROMPT [KEY=VALUE ... | JSON | -]", "get a prompt", 2, -1, true, cmd_prompt },
-	{ "complete", "SERVER PROMPT|URI ARGUMENT [PREFIX]", "complete an argument", 3, 4, true, cmd_complete },
-	{ "request", "SERVER METHOD [JSON]", "any MCP request; prints the result as JSON", 2, 3, true, cmd_request },
-	{ "logs", "SERVER", "what a server wrote to its log (-n LINES, -f: go on)", 1, 1, true, cmd_logs },
-	{ "events", "[TOPIC ...]", "what happens, line by line, until Ctrl-C", 0, 5, true, cmd_events },
-	{ "connect", "SERVER", "start a server", 1, 1, true, cmd_connect },
-	{ "disconnect", "SERVER", "stop a server; the next call starts it again", 1, 1, true, cmd_disconnect },
-	{ "reconnect", "SERVER", "stop a server and start it anew", 1, 1, true, cmd_reconnect },
-	{ "reload", "", "read the configuration anew", 0, 0, false, cmd_reload },
-	{ "shutdown", "", "stop the daemon and all servers", 0, 0, false, cmd_shutdown },
+	{ "status", "", "the daemon: version, uptime, servers, memory", 0, 0, DAEMON_RUNNING, cmd_status },
+	{ "servers", "", "all configured servers and their states", 0, 0, DAEMON_STARTED, cmd_servers },
+	{ "tools", "[SERVER]", "the tools of all servers, or of one (--schema: with their schemas)", 0, 1,
+	  DAEMON_STARTED, cmd_tools },
+	{ "call", "SERVER TOOL [KEY=VALUE ... | JSON | -]", "call a tool", 2, -1, DAEMON_STARTED, cmd_call },
+	{ "resources", "[SERVER]", "the resources of all servers, or of one", 0, 1, DAEMON_STARTED, cmd_resources },
+	{ "read", "SERVER URI", "read a resource", 2, 2, DAEMON_STARTED, cmd_read },
+	{ "prompts", "[SERVER]", "the prompts of all servers, or of one", 0, 1, DAEMON_STARTED, cmd_prompts },
+	{ "prompt", "SERVER PROMPT [KEY=VALUE ... | JSON | -]", "get a prompt", 2, -1, DAEMON_STARTED, cmd_prompt },
+	{ "complete", "SERVER PROMPT|URI ARGUMENT [PREFIX]", "complete an argument", 3, 4, DAEMON_STARTED,
+	  cmd_complete },
+	{ "request", "SERVER METHOD [JSON]", "any MCP request; prints the result as JSON", 2, 3, DAEMON_STARTED,
+	  cmd_request },
+	{ "logs", "SERVER", "what a server wrote to its log (-n LINES, -f: go on)", 1, 1, DAEMON_STARTED, cmd_logs },
+	{ "events", "[TOPIC ...]", "what happens, line by line, until Ctrl-C", 0, 5, DAEMON_STARTED, cmd_events },
+	{ "connect", "SERVER", "start a server", 1, 1, DAEMON_STARTED, cmd_connect },
+	{ "disconnect", "SERVER", "stop a server; the next call starts it again", 1, 1, DAEMON_STARTED,
+	  cmd_disconnect },
+	{ "reconnect", "SERVER", "stop a server and start it anew", 1, 1, DAEMON_STARTED, cmd_reconnect },
+	{ "rpc", "URL METHOD [JSON]",
+	  "one MCP request straight to an HTTP server, without the daemon; prints the whole answer", 2, 3, DAEMON_NONE,
+	  cmd_rpc },
+	{ "reload", "", "read the configuration anew", 0, 0, DAEMON_RUNNING, cmd_reload },
+	{ "shutdown", "", "stop the daemon and all servers", 0, 0, DAEMON_RUNNING, cmd_shutdown },
 };
 
 static const char options_help[] =
@@ -148,7 +154,9 @@ static int run(struct ctl *ctl, const struct command *command, int argc, char **
 		return EXIT_USAGE;
 	}
 	output_init();
-	int status = session_open(ctl, command->starts_daemon);
+	int status = EXIT_OK;
+	if (command->daemon != DAEMON_NONE)
+		status = session_open(ctl, command->daemon == DAEMON_STARTED);
 	if (status == EXIT_OK)
 		status = command->run(ctl, argc, argv);
 	mcpd_client_free(ctl->client);

@@ -32,7 +32,7 @@ static void read_limits(struct loader *l, struct span value)
 				l->config->limits.value[index] = number;
 			continue;
 		}
-		const char *meant = name ? limit_suggest(name) : NULL;
+		const char *meant = name && !loader_full(l) ? limit_suggest(name) : NULL;
 		if (meant)
 			loader_warning(l, "%s: unknown limit, ignored; is \"%s\" meant?", where, meant);
 		else
@@ -85,7 +85,8 @@ static void read_daemon_member(struct loader *l, const struct object_member *mem
 	char key[SHOWN_MAX], where[2 * SHOWN_MAX];
 	snprintf(where, sizeof(where), "\"mcpd\": %s", shown(member->key, key));
 	const struct config_member *m = member->name ? member_find(&config_daemon_members, member->name) : NULL;
-	const char *meant = !m && member->name ? member_suggest(&config_daemon_members, member->name) : NULL;
+	bool told = !m && member->name && !loader_full(l);
+	const char *meant = told ? member_suggest(&config_daemon_members, member->name) : NULL;
 	if (!m && meant)
 		loader_warning(l, "%s: unknown member, ignored; is \"%s\" meant?", where, meant);
 	else if (!m)
@@ -189,7 +190,8 @@ static void tell_unknown(struct loader *l, const struct object *object)
 		shown(member->key, key);
 		if (member->name && member_find(&config_file_members, member->name))
 			continue;
-		const char *meant = member->name ? member_suggest(&config_file_members, member->name) : NULL;
+		bool told = member->name && !loader_full(l) && n < CONFIG_PROBLEMS_MAX;
+		const char *meant = told ? member_suggest(&config_file_members, member->name) : NULL;
 		if (meant)
 			loader_warning(l, "%s: unknown member, ignored; is \"%s\" meant?", key, meant);
 		else if (n++ < UNKNOWN_NAMED_MAX)

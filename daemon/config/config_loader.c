@@ -22,7 +22,7 @@ static void tell(struct loader *l, bool warning, const char *format, va_list arg
 {
 	l->n_errors += !warning;
 	bool wanted = !warning && l->server && !l->server->error;
-	bool room = l->n_problems < CONFIG_PROBLEMS_MAX;
+	bool room = !loader_full(l);
 	l->n_untold += !room;
 	if (!room && !wanted)
 		return;

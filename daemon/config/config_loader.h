@@ -24,6 +24,11 @@ struct loader {
 /* Both note a problem with the current file and server; an error becomes the server's `error` if it has none yet. */
 __attribute__((format(printf, 2, 3))) void loader_error(struct loader *l, const char *format, ...);
 __attribute__((format(printf, 2, 3))) void loader_warning(struct loader *l, const char *format, ...);
+/* Whether further problems are only counted, so that nothing needs to be found out about them. */
+static inline bool loader_full(const struct loader *l)
+{
+	return l->n_problems >= CONFIG_PROBLEMS_MAX;
+}
 /* Hands out the list, with a last line for those that were only counted. */
 void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n);
 

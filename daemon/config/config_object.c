@@ -37,7 +37,7 @@ static void find_doubles(struct candidate *all, size_t n)
 static void tell_double(struct loader *l, const char *where, const struct candidate *c)
 {
 	char key[SHOWN_MAX];
-	bool told = l->n_problems < CONFIG_PROBLEMS_MAX; /* else the lines need not be counted */
+	bool told = !loader_full(l);
 	loader_warning(l, "%s%s is there twice (lines %zu and %zu); the last one counts", where,
 		       shown(c->member.key, key), told ? loader_line(l, c->member.key.ptr) : 0,
 		       told ? loader_line(l, c->again) : 0);

@@ -243,7 +243,8 @@ static void note_written(struct reading *r, const struct config_member *m, struc
 static void tell_unknown(struct reading *r, const struct object_member *member)
 {
 	char key[SHOWN_MAX];
-	const char *meant = member->name ? member_suggest(&config_server_members, member->name) : NULL;
+	bool told = member->name && !loader_full(r->l);
+	const char *meant = told ? member_suggest(&config_server_members, member->name) : NULL;
 	shown(member->key, key);
 	if (meant)
 		loader_warning(r->l, "%s: unknown member, ignored; is \"%s\" meant?", key, meant);

@@ -81,7 +81,9 @@ static void add_by_code(struct buf *out, struct request *r, const struct failure
 		add_state(out, ipc, context, true);
 		break;
 	case MCPD_E_TRANSPORT:
-		add_state(out, ipc, context, false);
+		/* In flight: the server's state is about to follow, and says nothing yet. */
+		if (!reply->sent)
+			add_state(out, ipc, context, false);
 		break;
 	case MCPD_E_TIMEOUT:
 		add_timeout(out, context, reply);

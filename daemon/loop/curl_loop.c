@@ -185,8 +185,8 @@ static int on_socket_wanted(CURL *easy, curl_socket_t fd, int what, void *arg, v
 	return 0;
 }
 
-/* libcurl's callback. It must not be answered from inside; a timer that is due at once fires in the next pass. The timer also serves
- * kept connections: it stays when the last transfer has ended. */
+/* libcurl's callback. It must not be answered from inside; a timer that is due at once fires in the next pass. The
+ * timer also serves kept connections: it stays when the last transfer has ended. */
 static int on_timer_wanted(CURLM *multi, long timeout_ms, void *arg)
 {
 	(void)multi;

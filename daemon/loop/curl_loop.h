@@ -1,8 +1,10 @@
 /*
- * libcurl's multi interface in the event loop (PITFALLS "libcurl multi"): its sockets and its timer are events of the loop.
+ * libcurl's multi interface in the event loop (PITFALLS "libcurl multi"): its sockets and its timer are events of the
+ * loop.
  *
- * Nothing of ours runs inside libcurl: what its callbacks bring is noted and handed out by tasks (loop/transfer.h), so that no caller ever
- * meets "called recursively". One curl_loop serves all servers: connections are kept and shared as libcurl does it.
+ * Nothing of ours runs inside libcurl: what its callbacks bring is noted and handed out by tasks (loop/transfer.h),
+ * so that no caller ever meets "called recursively". One curl_loop serves all servers: connections are kept and
+ * shared as libcurl does it.
  *
  * The daemon makes it once with curl_loop_new() and hands it around; the rest of this header is for loop/transfer.c.
  */
@@ -23,7 +25,8 @@ void curl_loop_reset(struct curl_loop *cl);
 
 /* The end of a transfer: a CURLcode. Runs inside the curl_loop: it notes and calls nobody. */
 typedef void curl_loop_done_fn(void *arg, int curl_code);
-/* Starts an easy handle (a CURL *) and watches it until done or curl_loop_remove(). A number, never 0; 0 if libcurl refuses. */
+/* Starts an easy handle (a CURL *) and watches it until done or curl_loop_remove(). A number, never 0; 0 if libcurl
+ * refuses. */
 uint64_t curl_loop_add(struct curl_loop *cl, void *easy, curl_loop_done_fn *done, void *arg);
 /* Stops it if it is still under way; the handle may be cleaned up afterwards. Unknown numbers are ignored. */
 void curl_loop_remove(struct curl_loop *cl, uint64_t number);

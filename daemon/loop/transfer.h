@@ -1,12 +1,14 @@
 /*
  * One HTTP request and its response, on libcurl in the loop (loop/curl_loop.h, PITFALLS "libcurl multi").
  *
- * Everything is told from tasks, never from inside libcurl and never inside transfer_start(): a caller may start and close transfers wherever it likes. At most
- * 64 KiB of a body are handed out in a pass; while the caller is behind, libcurl is told to wait, and so is the server (bounded memory).
+ * Everything is told from tasks, never from inside libcurl and never inside transfer_start(): a caller may start and
+ * close transfers wherever it likes. At most 64 KiB of a body are handed out in a pass; while the caller is behind,
+ * libcurl is told to wait, and so is the server (bounded memory).
  *
- * Nothing is decided here that a server could gain from: redirects are not followed (credentials would travel), only http and https are spoken, no
- * compression is asked for, and a request whose body has begun to leave is never sent again (libcurl would, on a kept connection that turns out to be dead;
- * contract H12). Proxies come from the environment as usual. Host names are resolved in a thread.
+ * Nothing is decided here that a server could gain from: redirects are not followed (credentials would travel), only
+ * http and https are spoken, no compression is asked for, and a request whose body has begun to leave is never sent
+ * again (libcurl would, on a kept connection that turns out to be dead; contract H12). Proxies come from the
+ * environment as usual. Host names are resolved in a thread.
  */
 #pragma once
 
@@ -41,14 +43,16 @@ enum transfer_error {
 
 struct transfer_end {
 	enum transfer_error error;
-	const char *
-		detail; /* the reason as libcurl or the system tells it, for people; "" if there is none. Names hosts, no paths and no secrets */
+	/* The reason as libcurl or the system tells it, for people; "" if there is none. Names hosts, no paths and no
+	 * secrets. */
+	const char *detail;
 };
 
 struct transfer_callbacks {
 	/* Status and headers of the response are there (not of 1xx ones). Once at most. */
 	void (*on_head)(void *arg);
-	/* A piece of the body: returns how much of it was taken (at least one byte); the rest is told again in the next pass. */
+	/* A piece of the body: returns how much of it was taken (at least one byte); the rest is told again in the
+	 * next pass. */
 	size_t (*on_data)(void *arg, struct span bytes);
 	/* The response is complete, or what became of it. Once, after all data; the transfer is still to be closed. */
 	void (*on_end)(void *arg, const struct transfer_end *end);
@@ -68,15 +72,18 @@ struct transfer_request {
 /* Never NULL; what fails at once is told by on_end. */
 struct transfer *transfer_start(struct curl_loop *cl, const struct transfer_request *request,
 				const struct transfer_callbacks *callbacks, void *arg);
-/* Ends it, if it has not ended: the connection (HTTP/2: the stream) is closed. Nothing more is called back. The transfer is gone. NULL is fine. */
+/* Ends it, if it has not ended: the connection (HTTP/2: the stream) is closed. Nothing more is called back. The
+ * transfer is gone. NULL is fine. */
 void transfer_close(struct transfer *t);
 /* From on_head on. */
 int transfer_status(const struct transfer *t);
 /* The reason phrase behind the status, often empty. */
 struct span transfer_reason(const struct transfer *t);
-/* The value of the first header of that name, without white space around it, or absent. Valid as long as the transfer. */
+/* The value of the first header of that name, without white space around it, or absent. Valid as long as the
+ * transfer. */
 struct span transfer_header(const struct transfer *t, const char *name);
-/* Bytes of the body have been handed out for sending: the server may have seen the request. For one without a body: it was started. */
+/* Bytes of the body have been handed out for sending: the server may have seen the request. For one without a body:
+ * it was started. */
 bool transfer_sent(const struct transfer *t);
 /* Bytes of the body not yet handed out. */
 size_t transfer_unsent(const struct transfer *t);

@@ -238,6 +238,8 @@ static void on_drained(void *arg)
 
 void manager_shutdown(struct manager *m, int64_t drain_ms, loop_fn *done, void *arg)
 {
+	if (m->phase == MANAGER_DRAINING)
+		timer_set(m->drain_timer, loop_now_ms() + (drain_ms > 0 ? drain_ms : 0)); /* in more of a hurry now */
 	if (m->phase != MANAGER_RUNNING)
 		return;
 	m->phase = MANAGER_DRAINING;

@@ -75,7 +75,8 @@ struct manager_changes {
 void manager_configure(struct manager *m, struct config *config, struct manager_changes *ret);
 void manager_changes_done(struct manager_changes *changes);
 const struct config *manager_config(const struct manager *m);
-/* Refuses new calls, waits up to drain_ms for calls in flight, closes everything; done is called once all processes are gone. */
+/* Refuses new calls, waits up to drain_ms for calls in flight, closes everything; done is called once all processes are gone. Called again while it
+ * waits, it only sets the wait anew. */
 void manager_shutdown(struct manager *m, int64_t drain_ms, loop_fn *done, void *arg);
 void manager_free(struct manager *m); /* after shutdown's done */
 

@@ -70,7 +70,8 @@ struct walk {
 	char *problem;
 };
 
-/* The last member of that name, as JSON.parse() and most others choose: the server compares headers with what it has read. */
+/* The last member of that name, as JSON.parse() and most others choose: the server compares headers with what it has
+ * read. */
 static struct span last_member(struct span object, const char *name)
 {
 	struct json_iter it;
@@ -126,7 +127,8 @@ __attribute__((format(printf, 3, 4))) static void refuse(struct walk *walk, stru
 
 static bool names_equal(struct span a, struct span b)
 {
-	/* Both are tokens: of the same length once decoded only if they are written alike, but for escapes, which tokens hardly need. */
+	/* Both are tokens: of the same length once decoded only if they are written alike, but for escapes, which
+	 * tokens hardly need. */
 	char *x = json_string_dup(a), *y = json_string_dup(b);
 	bool equal = x && y && strcasecmp(x, y) == 0;
 	free(x);

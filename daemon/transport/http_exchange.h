@@ -1,6 +1,7 @@
 /*
- * One POST and what comes of it: a request with its answer, as JSON or as a stream that may be resumed; a notification; an answer to a server's
- * request. For transport/http*.c only: http_request.c sends, http_response.c reads, this is the object they share and how it ends.
+ * One POST and what comes of it: a request with its answer, as JSON or as a stream that may be resumed; a
+ * notification; an answer to a server's request. For transport/http*.c only: http_request.c sends, http_response.c
+ * reads, this is the object they share and how it ends.
  */
 #pragma once
 

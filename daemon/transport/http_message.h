@@ -1,4 +1,5 @@
-/* Messages that came on an HTTP stream: notifications and requests are told, answers handed to whoever reads the stream (contract H3). */
+/* Messages that came on an HTTP stream: notifications and requests are told, answers handed to whoever reads the
+ * stream (contract H3). */
 #pragma once
 
 #include "proto/jsonrpc.h"
@@ -24,6 +25,7 @@ struct http_reader {
 
 /* Tells one message, or each of a batch where the peer's version has them. 0, or -EINVAL if it is no JSON. */
 int http_message(struct http *h, struct span text, const struct http_reader *reader, struct json_error *ret_error);
-/* Reads events, as many as one pass may tell, and returns how many bytes that took. *ret_no_memory: the stream cannot go on. */
+/* Reads events, as many as one pass may tell, and returns how many bytes that took. *ret_no_memory: the stream cannot
+ * go on. */
 size_t http_read_events(struct http *h, struct sse_parser *parser, struct span bytes, const struct http_reader *reader,
 			bool *ret_no_memory);

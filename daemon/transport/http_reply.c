@@ -64,7 +64,8 @@ bool http_is_modern_error(int status, struct span body)
 	int64_t code;
 	if (status < 400 || status >= 500 || status == 401 || status == 403 || !error_code(body, &code))
 		return false;
-	/* HeaderMismatch, MissingRequiredClientCapability, UnsupportedProtocolVersion; 404 is theirs for an unknown method. */
+	/* HeaderMismatch, MissingRequiredClientCapability, UnsupportedProtocolVersion; 404 is theirs for an unknown
+	 * method. */
 	return (code <= -32020 && code >= -32022) || (status == 404 && code == MCPD_E_METHOD_NOT_FOUND);
 }
 

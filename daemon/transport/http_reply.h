@@ -36,7 +36,8 @@ void http_error_done(struct http_error *error);
 /* Valid as long as the error. */
 void http_error_reply(const struct http_error *error, struct transport_reply *ret);
 
-/* A refusal that tells of a session that is gone or unknown, or of a server that has forgotten having been initialized. */
+/* A refusal that tells of a session that is gone or unknown, or of a server that has forgotten having been
+ * initialized. */
 bool http_is_session_error(int status, struct span body);
 /* A JSON-RPC error that only a server of 2026-07-28 sends with that status. */
 bool http_is_modern_error(int status, struct span body);
@@ -45,7 +46,8 @@ struct span http_body_error(struct span body);
 
 /* `MCP error <code>: <message>` for an error object. free() it. */
 char *http_mcp_error_message(struct span error);
-/* What became of a transfer that did not end well, for people, naming the URL (as it may be shown); *ret_code is the reply's. free() it. */
+/* What became of a transfer that did not end well, for people, naming the URL (as it may be shown); *ret_code is the
+ * reply's. free() it. */
 char *http_transfer_message(const char *shown_url, const struct transfer_end *end, int64_t connect_timeout_ms,
 			    const struct limits *limits, int *ret_code);
 /* Of a response or event that is no JSON. free() it. */

@@ -1,4 +1,5 @@
-/* Sending: requests, notifications, answers to the server's requests (contract H1, H5, H7). For transport/http*.c only. */
+/* Sending: requests, notifications, answers to the server's requests (contract H1, H5, H7). For transport/http*.c
+ * only. */
 #pragma once
 
 #include "proto/span.h"

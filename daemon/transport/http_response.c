@@ -114,7 +114,8 @@ static void read_json(struct exchange *x)
 
 /* -- refusals (H9) */
 
-/* A modern server's error for this very request is its answer, though the status says it too (MCP 2026-07-28, "Error Codes"). */
+/* A modern server's error for this very request is its answer, though the status says it too (MCP 2026-07-28, "Error
+ * Codes"). */
 static bool is_modern_answer(struct exchange *x, struct jsonrpc_message *ret)
 {
 	return x->http->modern && x->modern && (x->error.status == 400 || x->error.status == 404) &&

@@ -1,4 +1,5 @@
-/* Reading the response of an exchange: JSON, event streams and their resumption, refusals (contract H2 to H4a, H9, H10). For transport/http*.c only. */
+/* Reading the response of an exchange: JSON, event streams and their resumption, refusals (contract H2 to H4a, H9,
+ * H10). For transport/http*.c only. */
 #pragma once
 
 #include "loop/transfer.h"

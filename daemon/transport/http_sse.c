@@ -120,6 +120,13 @@ static void fail_with(struct http_sse *s, int code, char *message)
 	free(message);
 }
 
+/* What only a change of the configuration can mend. */
+static void fail_for_good(struct http_sse *s, char *message)
+{
+	fail(s, &(struct transport_reply){ .code = MCPD_E_TRANSPORT, .message = message, .permanent = true });
+	free(message);
+}
+
 static bool is_refused(const struct http_sse *s)
 {
 	return s->status != 0 && (s->status < 200 || s->status > 299);
@@ -266,6 +273,8 @@ static void on_end(void *arg, const struct transfer_end *end)
 			    http_transfer_message(h->shown_url, end, h->connect_timeout_ms, h->limits, &code);
 	if (s->endpoint)
 		http_lost(h, why);
+	else if (end->error == TRANSFER_BAD_URL)
+		fail_for_good(s, why);
 	else
 		fail_with(s, code, why);
 }

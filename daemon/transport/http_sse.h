@@ -1,6 +1,6 @@
 /*
- * HTTP+SSE of 2024-11-05 (contract H14): a GET whose first event, `endpoint`, says where to POST; all answers come on that stream, and its end is the
- * connection's end.
+ * HTTP+SSE of 2024-11-05 (contract H14): a GET whose first event, `endpoint`, says where to POST; all answers come on
+ * that stream, and its end is the connection's end.
  */
 #pragma once
 
@@ -28,12 +28,14 @@ struct http_sse {
 
 void http_sse_init(struct http_sse *s, struct http *h);
 void http_sse_done(struct http_sse *s);
-/* Opens the stream for connect(), which is told with http_connected(), or for an initialize, told with http_fallback_over(). */
+/* Opens the stream for connect(), which is told with http_connected(), or for an initialize, told with
+ * http_fallback_over(). */
 void http_sse_open(struct http_sse *s, struct exchange *fallback);
 /* That initialize has been given up: no more fallback. */
 void http_sse_forget(struct http_sse *s);
 /* Ends it without a word. */
 void http_sse_close(struct http_sse *s);
 
-/* The endpoint's absolute URL: relative to `base` or absolute, of the same origin only; userinfo as in base. NULL if it is not allowed. free() it. */
+/* The endpoint's absolute URL: relative to `base` or absolute, of the same origin only; userinfo as in base. NULL if
+ * it is not allowed. free() it. */
 char *http_sse_resolve(const char *base, const char *endpoint);

@@ -1,4 +1,5 @@
-/* sse_parser: any bytes, cut anywhere, give the same events as in one piece, within bounded memory. The first byte says how to cut. */
+/* sse_parser: any bytes, cut anywhere, give the same events as in one piece, within bounded memory. The first byte
+ * says how to cut. */
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>

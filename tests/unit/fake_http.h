@@ -1,6 +1,6 @@
 /*
- * A scripted HTTP/1.1 server in the test's own process: fake_http_step() accepts, reads and calls the script for each whole request, which
- * answers with raw bytes, at once or later. Nothing here waits.
+ * A scripted HTTP/1.1 server in the test's own process: fake_http_step() accepts, reads and calls the script for each
+ * whole request, which answers with raw bytes, at once or later. Nothing here waits.
  */
 #pragma once
 

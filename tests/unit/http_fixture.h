@@ -1,4 +1,5 @@
-/* A HTTP transport with a scripted server at its other end, for the test_http_*.c programs; what the transport tells is written down. */
+/* A HTTP transport with a scripted server at its other end, for the test_http_*.c programs; what the transport tells
+ * is written down. */
 #pragma once
 
 #include "loop/curl_loop.h"
@@ -31,15 +32,15 @@ struct fixture {
 	struct limits limits;
 	struct fake_http server;
 	struct transport *transport;
-	struct buf log;	   /* what was told, one text an event */
-	struct buf asked;  /* what the server was asked, written by scripts */
-	bool closed;	   /* on_close came */
+	struct buf log;   /* what was told, one text an event */
+	struct buf asked; /* what the server was asked, written by scripts */
+	bool closed;      /* on_close came */
 	char *close_reason;
 	bool free_on_close, close_on_notification;
 	unsigned connects, closes;
 	int connect_code;
 	char *connect_message;
-	unsigned step; /* for scripts */
+	unsigned step;          /* for scripts */
 	struct fake_conn *held; /* for scripts */
 	int64_t when;
 };
@@ -246,7 +247,8 @@ static inline struct transport_options call_options(struct call *c)
 	return (struct transport_options){ .timeout_ms = -1, .done = call_done, .arg = c };
 }
 
-static inline void ask_with(struct call *c, const char *method, const char *params, const struct transport_options *options)
+static inline void ask_with(struct call *c, const char *method, const char *params,
+			    const struct transport_options *options)
 {
 	char quoted[64];
 	snprintf(quoted, sizeof(quoted), "\"%s\"", method);
@@ -281,11 +283,37 @@ static inline void ask_done(struct call *c, const char *method)
 #define EVENT_STREAM "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 #define JSON_TYPE "Content-Type: application/json\r\n"
 
+#define CHUNKED_STREAM                                                                                                 \
+	"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+static inline void send_chunk(struct fake_conn *conn, const char *text)
+{
+	fake_sendf(conn, "%zx\r\n%s\r\n", strlen(text), text);
+}
+
+static inline const char *answer_event(const char *id)
+{
+	static char text[256];
+	snprintf(text, sizeof(text), "data: {\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{\"ok\":true}}\n\n", id);
+	return text;
+}
+
 static inline void answer_json(const struct fake_request *request, const char *result)
 {
 	char body[4096];
 	snprintf(body, sizeof(body), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}", fake_id(request), result);
 	fake_respond(request->conn, "200 OK", JSON_TYPE, body);
+}
+
+static inline void ask_handshake(const char *method, const char *params)
+{
+	struct call c = { 0 };
+	struct transport_options options = call_options(&c);
+	options.handshake = true;
+	ask_with(&c, method, params, &options);
+	UNTIL(c.done);
+	ck_assert_int_eq(c.code, 0);
+	call_free(&c);
 }
 
 /* As run_tests(), with one test besides that is run for each row of a table (NULL: none). */

@@ -2,7 +2,7 @@
  * A manager whose servers are scripted transports, and a diary of what it tells upwards. Included by the tests of daemon/manager.
  *
  * instance_transport() is replaced: each connection that the manager makes is a fake_transport, kept in f.fakes in the order of making. Every test ends
- * with fixture_done(): a shutdown, after which the loop asserts that no timer or task is left.
+ * with fixture_done(): a shutdown, after which the loop asserts that no timer or task is left. With MANAGER_FIXTURE_REAL defined, nothing is replaced.
  */
 #pragma once
 
@@ -31,6 +31,7 @@ struct connection {
 
 static struct fixture {
 	struct loop *loop;
+	struct process_host *host; /* real servers only */
 	struct manager *m;
 	struct connection made[MAX_FAKES];
 	size_t n_made;
@@ -46,6 +47,7 @@ static struct fixture {
 	void (*in_server)(struct server *server);
 } f;
 
+#ifndef MANAGER_FIXTURE_REAL /* defined: servers are what the configuration says */
 struct transport *instance_transport(struct manager *m, const struct server_config *cfg, struct mcp_client *client)
 {
 	ck_assert_uint_lt(f.n_made, MAX_FAKES);
@@ -54,6 +56,7 @@ struct transport *instance_transport(struct manager *m, const struct server_conf
 	f.fake.kind = cfg->transport == CONFIG_STDIO ? TRANSPORT_STDIO : TRANSPORT_HTTP;
 	return fake_transport_new(m->loop, &f.fake, mcp_client_transport_callbacks(), client, &c->fake);
 }
+#endif
 
 /* ---- the diary ---- */
 
@@ -189,7 +192,7 @@ static inline void new_manager(void)
 		.on_question_withdrawn = on_question_withdrawn,
 		.on_reconnected = on_reconnected,
 	};
-	f.m = manager_new(&(struct manager_options){ .loop = f.loop, .cache_dir = f.cache_dir }, &callbacks, NULL);
+	f.m = manager_new(&(struct manager_options){ .loop = f.loop, .host = f.host, .cache_dir = f.cache_dir }, &callbacks, NULL);
 	manager_set_capabilities(f.m, capabilities_of, NULL);
 	f.shut = false;
 }

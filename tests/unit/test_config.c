@@ -302,7 +302,7 @@ START_TEST(unknown_members_are_warned_about_with_the_nearest_name)
 		{ "enable", "enabled" },
 		{ "disable", "disabled" },
 		{ "retrysafe", "retrySafe" },
-		{ "share", "sharing" },
+		{ "sharng", "sharing" },
 		{ "startup_timeout_sec", "connectTimeout" },
 		{ "pingInterva", "pingInterval" },
 		{ "root", "roots" },
@@ -315,7 +315,7 @@ START_TEST(unknown_members_are_warned_about_with_the_nearest_name)
 		assert_warned(definition, part);
 	}
 	static const char *const unlike_any[] = {
-		"autoApprove", "x", "", "a\\u0000b", "gallery", "an unreasonably long name that nobody meant"
+		"autoApprove", "x", "", "a\\u0000b", "gallery", "an unreasonably long name that none wanted"
 	};
 	for (size_t i = 0; i < sizeof(unlike_any) / sizeof(*unlike_any); i++) {
 		char definition[256];

@@ -1,4 +1,5 @@
-/* mcp/http_headers and proto/http_header: the modern era's request headers (MCP 2026-07-28, Streamable HTTP, "Request Metadata"). */
+/* mcp/http_headers and proto/http_header: the modern era's request headers (MCP 2026-07-28, Streamable HTTP, "Request
+ * Metadata"). */
 #include "mcp/http_headers.h"
 
 #include <stdio.h>

@@ -1,4 +1,4 @@
-/* The HTTP transport: requests, answers, sessions, close (contract H1, H2, H5 to H8, H12, C1 to C5, I1, L3). */
+/* The HTTP transport: requests, answers, sessions (contract H1, H2, H5, I1). */
 #include "http_fixture.h"
 
 /* -- H1, H2 */
@@ -14,8 +14,10 @@ START_TEST(H1_a_request_is_one_POST_of_one_object)
 {
 	struct call c = { 0 };
 	fixture_start(script_plain);
-	fixture_make(NULL, &(struct http_options){ .timeout_ms = 30000,
-						   .headers = (const char *const[]){ "X-Own: a b", "Authorization: Bearer t", "X-Empty: ", NULL } });
+	fixture_make(NULL,
+		     &(struct http_options){ .timeout_ms = 30000,
+					     .headers = (const char *const[]){ "X-Own: a b", "Authorization: Bearer t",
+									       "X-Empty: ", NULL } });
 	fixture_connect();
 	ask_done(&c, "tools/list");
 	ck_assert_int_eq(c.code, 0);
@@ -30,7 +32,8 @@ START_TEST(H1_a_request_is_one_POST_of_one_object)
 	ck_assert(!strcasestr(asked(), "Accept-Encoding"));
 	ck_assert(!strcasestr(asked(), "Expect"));
 	ck_assert(!strcasestr(asked(), "Mcp-"));
-	ck_assert(strstr(asked(), "\r\n{\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"tools/list\",\"params\":{}}\n"));
+	ck_assert(
+		strstr(asked(), "\r\n{\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"tools/list\",\"params\":{}}\n"));
 	call_free(&c);
 	fixture_close();
 }
@@ -61,14 +64,16 @@ struct answer_row {
 
 static const struct answer_row answer_rows[] = {
 	{ "200 OK", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"a\":1}}", 0, "{\"a\":1}", NULL },
-	{ "201 Created", "Content-Type: text/plain\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":[]}", 0, "[]", NULL },
+	{ "201 Created", "Content-Type: text/plain\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":[]}", 0, "[]",
+	  NULL },
 	{ "200 OK", "", " \r\n\xef\xbb\xbf{\"result\" : -0,\n\"id\":$ID,\"jsonrpc\":\"2.0\"}\n", MCPD_E_PROTOCOL, NULL,
 	  "Invalid JSON in the response: " },
 	{ "200 OK", "", "\xef\xbb\xbf{\"result\" : -0,\n\"id\":$ID,\"jsonrpc\":\"2.0\"}\n", 0, "-0", NULL },
-	{ "200 OK", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"error\":{\"code\":-32602,\"message\":\"no \\\"x\\\"\"}}",
-	  MCPD_E_SERVER, NULL, "MCP error -32602: no \"x\"" },
-	{ "200 OK", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"p\"}}", MCPD_E_SERVER,
-	  NULL, "MCP error -32700: p" },
+	{ "200 OK", JSON_TYPE,
+	  "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"error\":{\"code\":-32602,\"message\":\"no \\\"x\\\"\"}}", MCPD_E_SERVER,
+	  NULL, "MCP error -32602: no \"x\"" },
+	{ "200 OK", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"p\"}}",
+	  MCPD_E_SERVER, NULL, "MCP error -32700: p" },
 	{ "200 OK", JSON_TYPE, "{\"jsonrpc\":\"2.0\",\"error\":{\"code\":1,\"message\":\"p\"}}", MCPD_E_SERVER, NULL,
 	  "MCP error 1: p" },
 	{ "202 Accepted", "", "", MCPD_E_PROTOCOL, NULL, "Invalid JSON in the response: " },
@@ -79,10 +84,10 @@ static const struct answer_row answer_rows[] = {
 	{ "200 OK", JSON_TYPE, "{}", MCPD_E_PROTOCOL, NULL, "No response received for request ID m-1" },
 	{ "200 OK", JSON_TYPE, "[{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}]", MCPD_E_PROTOCOL, NULL,
 	  "No response received for request ID m-1" },
-	{ "200 OK", JSON_TYPE "Content-Encoding: gzip\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}", MCPD_E_PROTOCOL,
-	  NULL, "The response has Content-Encoding gzip, which was not asked for" },
-	{ "200 OK", JSON_TYPE "Content-Encoding: identity\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}", 0, "{}",
-	  NULL },
+	{ "200 OK", JSON_TYPE "Content-Encoding: gzip\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}",
+	  MCPD_E_PROTOCOL, NULL, "The response has Content-Encoding gzip, which was not asked for" },
+	{ "200 OK", JSON_TYPE "Content-Encoding: identity\r\n", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{}}", 0,
+	  "{}", NULL },
 };
 #define N_ANSWERS (sizeof(answer_rows) / sizeof(*answer_rows))
 
@@ -90,7 +95,8 @@ static char *with_id(const char *text, const char *id)
 {
 	const char *at = strstr(text, "$ID");
 	char *out;
-	ck_assert_int_ge(at ? asprintf(&out, "%.*s%s%s", (int)(at - text), text, id, at + 3) : asprintf(&out, "%s", text), 0);
+	ck_assert_int_ge(
+		at ? asprintf(&out, "%.*s%s%s", (int)(at - text), text, id, at + 3) : asprintf(&out, "%s", text), 0);
 	return out;
 }
 
@@ -125,9 +131,10 @@ static void script_batch(struct fake_http *server, const struct fake_request *re
 {
 	(void)server;
 	char body[512];
-	snprintf(body, sizeof(body),
-		 "[{\"jsonrpc\":\"2.0\",\"method\":\"n\"},{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}},{\"jsonrpc\":\"2.0\",\"method\":\"m\"}]",
-		 fake_id(request));
+	snprintf(
+		body, sizeof(body),
+		"[{\"jsonrpc\":\"2.0\",\"method\":\"n\"},{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}},{\"jsonrpc\":\"2.0\",\"method\":\"m\"}]",
+		fake_id(request));
 	fake_respond(request->conn, "200 OK", JSON_TYPE, body);
 }
 
@@ -166,17 +173,6 @@ static void script_session(struct fake_http *server, const struct fake_request *
 	char headers[128];
 	snprintf(headers, sizeof(headers), JSON_TYPE "mcp-session-id: s%u\r\n", ++fixture.step);
 	fake_respond(request->conn, "200 OK", headers, body);
-}
-
-static void ask_handshake(const char *method, const char *params)
-{
-	struct call c = { 0 };
-	struct transport_options options = call_options(&c);
-	options.handshake = true;
-	ask_with(&c, method, params, &options);
-	UNTIL(c.done);
-	ck_assert_int_eq(c.code, 0);
-	call_free(&c);
 }
 
 START_TEST(H5_legacy_sessions_are_stored_and_sent)
@@ -240,407 +236,11 @@ START_TEST(H5_a_probe_leaves_no_session_behind)
 }
 END_TEST
 
-/* -- H6, H7, H8 */
-
-START_TEST(H6_connect_does_no_network_IO)
-{
-	struct call c = { 0 };
-	fixture_start(NULL);
-	fixture_make("http://127.0.0.1:1/mcp", NULL);
-	fixture_connect();
-	ck_assert_int_eq(fixture.connect_code, 0);
-	ck_assert(transport_is_connected(fixture.transport));
-	ask_done(&c, "x");
-	ck_assert_int_eq(c.code, MCPD_E_TRANSPORT);
-	ck_assert(!c.sent);
-	ck_assert_str_eq(c.message, "http://127.0.0.1:1/mcp: cannot connect (Connection refused)");
-	ck_assert(transport_is_connected(fixture.transport));
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(S12_nothing_is_sent_before_connect_and_after_close)
-{
-	struct call before = { 0 }, after = { 0 };
-	fixture_start(script_plain);
-	fixture_make(NULL, NULL);
-	ask_done(&before, "x");
-	ck_assert_str_eq(before.message, "Transport not connected");
-	fixture_connect();
-	transport_close(fixture.transport);
-	ask(&after, "x");
-	UNTIL(fixture.closed);
-	ck_assert_uint_eq(after.done, 1);
-	ck_assert_int_eq(after.code, MCPD_E_TRANSPORT);
-	ck_assert_str_eq(after.message, "Transport not connected");
-	ck_assert_uint_eq(fixture.server.requests, 0);
-	call_free(&before);
-	call_free(&after);
-	fixture_close();
-}
-END_TEST
-
-static void script_notify(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	ck_assert(!strstr(request->body, "\"id\""));
-	static const char *const statuses[] = { "202 Accepted", "200 OK", "204 No Content", "500 Oops" };
-	if (fixture.step == 2)
-		fake_send_text(request->conn, "HTTP/1.1 204 No Content\r\n\r\n");
-	else
-		fake_respond(request->conn, statuses[fixture.step], "", fixture.step == 1 ? "{}" : "");
-	fixture.step++;
-}
-
-START_TEST(H7_a_notification_succeeds_with_any_2xx)
-{
-	struct call c = { 0 };
-	fixture_open(script_notify);
-	for (int i = 0; i < 4; i++) {
-		notify(&c, "notifications/x");
-		UNTIL(c.done);
-		ck_assert_int_eq(c.code, i < 3 ? 0 : MCPD_E_HTTP);
-		if (i < 3)
-			ck_assert_str_eq(c.result, "{}");
-		else
-			ck_assert_str_eq(c.message, "HTTP 500: Oops");
-		call_free(&c);
-	}
-	fixture_close();
-}
-END_TEST
-
-static void script_hang(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	buf_addf(&fixture.asked, "%s;", request->method);
-	if (fake_is(request, "initialize"))
-		fake_respond(request->conn, "200 OK", JSON_TYPE "Mcp-Session-Id: s1\r\n",
-			     "{\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"result\":{}}");
-	fixture.step++;
-}
-
-START_TEST(H8_close_fails_what_is_in_flight_and_ends_the_session)
-{
-	struct call a = { 0 }, b = { 0 };
-	fixture_open(script_hang);
-	ask_handshake("initialize", "{}");
-	ask(&a, "x");
-	notify(&b, "y");
-	UNTIL(fixture.step == 3);
-	buf_reset(&fixture.log);
-	int64_t start = loop_now_ms();
-	transport_close(fixture.transport);
-	transport_close(fixture.transport);
-	ck_assert_uint_eq(a.done + b.done, 0);
-	UNTIL(fixture.closed);
-	/* The DELETE is not answered: a second, and no more. */
-	ck_assert_int_ge(loop_now_ms() - start, 1000);
-	ck_assert_str_eq(logged(), "done;done;close;");
-	ck_assert_str_eq(a.message, "Transport closed");
-	ck_assert_str_eq(b.message, "Transport closed");
-	ck_assert_int_eq(a.code, MCPD_E_TRANSPORT);
-	ck_assert(a.sent && b.sent);
-	ck_assert(!fixture.close_reason);
-	ck_assert_str_eq(asked(), "POST;POST;POST;DELETE;");
-	call_free(&a);
-	call_free(&b);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(H8_no_session_no_DELETE)
-{
-	fixture_open(script_plain);
-	transport_close(fixture.transport);
-	UNTIL(fixture.closed);
-	ck_assert_uint_eq(fixture.server.requests, 0);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(L3_close_and_free_from_inside_a_completion)
-{
-	struct call c = { 0 };
-	fixture_open(script_plain);
-	fixture.free_on_close = true;
-	ask_done(&c, "x");
-	transport_close(fixture.transport);
-	UNTIL(fixture.closed);
-	ck_assert_ptr_null(fixture.transport);
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-static void close_in_done(void *arg, const struct transport_reply *reply)
-{
-	call_done(arg, reply);
-	transport_close(fixture.transport);
-}
-
-START_TEST(L3_a_completion_may_close)
-{
-	struct call a = { 0 }, b = { 0 };
-	fixture_open(script_plain);
-	struct transport_options options = call_options(&a);
-	options.done = close_in_done;
-	ask_with(&a, "x", "{}", &options);
-	ask(&b, "y");
-	UNTIL(fixture.closed);
-	ck_assert_uint_eq(a.done, 1);
-	ck_assert_uint_eq(b.done, 1);
-	call_free(&a);
-	call_free(&b);
-	fixture_close();
-}
-END_TEST
-
-/* -- H12 */
-
-static void script_crash(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	if (++fixture.step == 1)
-		answer_json(request, "{}");
-	else
-		fake_conn_close(request->conn);
-}
-
-START_TEST(H12_R6_a_request_is_never_sent_twice)
-{
-	struct call a = { 0 }, b = { 0 };
-	fixture_open(script_crash);
-	ask_done(&a, "x");
-	/* On the kept connection: libcurl by itself would try again on a fresh one. */
-	ask_done(&b, "tools/call");
-	ck_assert_int_eq(b.code, MCPD_E_TRANSPORT);
-	ck_assert(b.sent);
-	ck_assert_uint_eq(fixture.step, 2);
-	ck_assert(strstr(b.message, "the connection was lost"));
-	call_free(&a);
-	call_free(&b);
-	fixture_close();
-}
-END_TEST
-
-static void script_reset(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	fixture.step++;
-	fake_conn_reset(request->conn);
-}
-
-START_TEST(R32_a_connection_cut_after_accepting_fails_at_once)
-{
-	struct call c = { 0 };
-	fixture_open(script_reset);
-	ask_done(&c, "x");
-	ck_assert_int_eq(c.code, MCPD_E_TRANSPORT);
-	ck_assert(c.sent);
-	ck_assert_uint_eq(fixture.step, 1);
-	ck_assert(transport_is_connected(fixture.transport));
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-/* -- C1 to C5 */
-
-START_TEST(C3_timeouts_have_the_contracts_words)
-{
-	struct call a = { 0 }, b = { 0 };
-	fixture_start(script_hang);
-	fixture_make(NULL, &(struct http_options){ .timeout_ms = 50 });
-	fixture_connect();
-	ask(&a, "x");
-	notify(&b, "y");
-	UNTIL(a.done && b.done);
-	ck_assert_str_eq(a.message, "Request timeout after 50ms");
-	ck_assert_str_eq(b.message, "Notify timeout after 50ms");
-	ck_assert_int_eq(a.code, MCPD_E_TIMEOUT);
-	ck_assert_int_eq(a.timeout_ms, 50);
-	/* C5: its connection is closed, and that is all. */
-	UNTIL(fixture.server.hangups == 2);
-	ck_assert_uint_eq(fixture.server.requests, 2);
-	call_free(&a);
-	call_free(&b);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(C4_a_cancelled_request_carries_the_reason)
-{
-	struct call c = { 0 };
-	fixture_open(script_hang);
-	ask(&c, "x");
-	UNTIL(fixture.step == 1);
-	transport_cancel(fixture.transport, c.number, "no longer wanted");
-	ck_assert_uint_eq(c.done, 0);
-	UNTIL(c.done);
-	ck_assert_int_eq(c.code, MCPD_E_CANCELLED);
-	ck_assert_str_eq(c.message, "no longer wanted");
-	ck_assert(c.sent);
-	UNTIL(fixture.server.hangups == 1);
-	transport_cancel(fixture.transport, c.number, "again");
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(C4_one_that_was_not_sent_says_so)
-{
-	struct call c = { 0 };
-	fixture_open(script_hang);
-	ask(&c, "x");
-	transport_cancel(fixture.transport, c.number, "at once");
-	UNTIL(c.done);
-	ck_assert(!c.sent);
-	ck_assert_uint_eq(fixture.server.requests, 0);
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-static void script_progress(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	fake_send_text(request->conn, EVENT_STREAM);
-	fixture.held = request->conn;
-}
-
-START_TEST(R31_progress_moves_the_clock_and_a_begun_stream_has_its_own_words)
-{
-	struct call c = { 0 };
-	fixture_open(script_progress);
-	struct transport_options options = call_options(&c);
-	options.timeout_ms = 300;
-	options.max_timeout_ms = 700;
-	ask_with(&c, "x", "{}", &options);
-	int64_t start = loop_now_ms();
-	while (!c.done) {
-		pass();
-		transport_touch(fixture.transport, c.number);
-	}
-	ck_assert_int_ge(loop_now_ms() - start, 700);
-	ck_assert_str_eq(c.message, "SSE response timeout after 300ms");
-	ck_assert_int_eq(c.timeout_ms, 300);
-	ck_assert_int_eq(c.max_timeout_ms, 700);
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-/* -- answers to the server */
-
-static void script_respond(struct fake_http *server, const struct fake_request *request)
-{
-	(void)server;
-	buf_addf(&fixture.asked, "%s\n", request->body);
-	fake_respond(request->conn, fixture.step++ == 0 ? "202 Accepted" : "400 Bad Request", "", "");
-}
-
-START_TEST(L3_respond_posts_an_answer)
-{
-	fixture_open(script_respond);
-	ck_assert_int_eq(transport_respond(fixture.transport, SPAN_LIT("7"), SPAN_LIT("{\"a\":1}"), SPAN_NONE), 0);
-	UNTIL(fixture.step == 1);
-	ck_assert_int_eq(transport_respond(fixture.transport, SPAN_LIT("\"x\""), SPAN_NONE,
-					   SPAN_LIT("{\"code\":-32601,\"message\":\"m\"}")),
-			 0);
-	UNTIL(strstr(logged(), "error "));
-	ck_assert_str_eq(asked(), "{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{\"a\":1}}\n"
-				  "{\"jsonrpc\":\"2.0\",\"id\":\"x\",\"error\":{\"code\":-32601,\"message\":\"m\"}}\n");
-	ck_assert_str_eq(logged(), "error an answer to a request of the server could not be given: HTTP 400: Bad Request;");
-	fixture_close();
-}
-END_TEST
-
-/* -- the rest */
-
-START_TEST(many_requests_at_once)
-{
-	enum { N = 64 };
-	static struct call calls[N];
-	memset(calls, 0, sizeof(calls));
-	fixture_open(script_plain);
-	for (int i = 0; i < N; i++)
-		ask(&calls[i], "x");
-	for (int i = 0; i < N; i++)
-		UNTIL(calls[i].done);
-	for (int i = 0; i < N; i++) {
-		ck_assert_int_eq(calls[i].code, 0);
-		ck_assert_uint_eq(calls[i].done, 1);
-		call_free(&calls[i]);
-	}
-	fixture_close();
-}
-END_TEST
-
-START_TEST(a_large_request_leaves_whole)
-{
-	struct call c = { 0 };
-	struct buf params = BUF_INIT;
-	fixture_open(script_plain);
-	buf_add_text(&params, "{\"x\":\"");
-	for (int i = 0; i < 3000000; i++)
-		buf_add_char(&params, (char)('a' + i % 26));
-	buf_add_text(&params, "\"}");
-	struct transport_options options = call_options(&c);
-	ask_with(&c, "x", params.data, &options);
-	UNTIL(c.done);
-	ck_assert_int_eq(c.code, 0);
-	ck_assert(strstr(asked(), params.data));
-	buf_done(&params);
-	call_free(&c);
-	fixture_close();
-}
-END_TEST
-
-START_TEST(a_reset_of_the_curl_loop_fails_transfers_and_goes_on)
-{
-	struct call a = { 0 }, b = { 0 };
-	fixture_open(script_hang);
-	ask(&a, "x");
-	UNTIL(fixture.step == 1);
-	curl_loop_reset(fixture.curl);
-	ck_assert_uint_eq(a.done, 0);
-	UNTIL(a.done);
-	ck_assert_int_eq(a.code, MCPD_E_TRANSPORT);
-	fixture.server.script = script_plain;
-	ask_done(&b, "x");
-	ck_assert_int_eq(b.code, 0);
-	call_free(&a);
-	call_free(&b);
-	fixture_close();
-}
-END_TEST
-
 int main(void)
 {
 	return RUN_HTTP_TESTS("http_transport", H2_any_2xx_that_is_no_stream_is_one_response, N_ANSWERS,
-			      H1_a_request_is_one_POST_of_one_object,
-			      I1_ids_are_strings_and_never_the_same,
-			      S6_a_batch_is_taken_apart_for_2025_03_26,
-			      H5_legacy_sessions_are_stored_and_sent,
+			      H1_a_request_is_one_POST_of_one_object, I1_ids_are_strings_and_never_the_same,
+			      S6_a_batch_is_taken_apart_for_2025_03_26, H5_legacy_sessions_are_stored_and_sent,
 			      H5_modern_requests_have_their_headers_and_no_session,
-			      H5_a_probe_leaves_no_session_behind,
-			      H6_connect_does_no_network_IO,
-			      S12_nothing_is_sent_before_connect_and_after_close,
-			      H7_a_notification_succeeds_with_any_2xx,
-			      H8_close_fails_what_is_in_flight_and_ends_the_session,
-			      H8_no_session_no_DELETE,
-			      L3_close_and_free_from_inside_a_completion,
-			      L3_a_completion_may_close,
-			      H12_R6_a_request_is_never_sent_twice,
-			      R32_a_connection_cut_after_accepting_fails_at_once,
-			      C3_timeouts_have_the_contracts_words,
-			      C4_a_cancelled_request_carries_the_reason,
-			      C4_one_that_was_not_sent_says_so,
-			      R31_progress_moves_the_clock_and_a_begun_stream_has_its_own_words,
-			      L3_respond_posts_an_answer,
-			      many_requests_at_once,
-			      a_large_request_leaves_whole,
-			      a_reset_of_the_curl_loop_fails_transfers_and_goes_on);
+			      H5_a_probe_leaves_no_session_behind);
 }

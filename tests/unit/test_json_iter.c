@@ -176,6 +176,7 @@ START_TEST(strings_are_compared_decoded)
 		{ "\"\\u0069d\"", "id", true },
 		{ "\"\\u0049d\"", "id", false },
 		{ "\"id\\u0000\"", "id", false },
+		{ "\"id\\u0000x\"", "id\0x", false },
 		{ "\"\\u0000\"", "", false },
 		{ "\"\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "\"\\/\b\f\n\r\t", true },
 		{ "\"caf\\u00e9 \\u20AC\"", "caf\xc3\xa9 \xe2\x82\xac", true },
@@ -248,6 +249,8 @@ START_TEST(decoding_gives_utf8)
 		{ "\"\\ud83d\"", SPAN_LIT("\xef\xbf\xbd") },
 		{ "\"\\ud83dx\"", SPAN_LIT("\xef\xbf\xbdx") },
 		{ "\"\\ud83d\\n\"", SPAN_LIT("\xef\xbf\xbd\n") },
+		{ "\"\\ud83d\\nde00\"", SPAN_LIT("\xef\xbf\xbd\nde00") },
+		{ "\"\\ud83dxude00\"", SPAN_LIT("\xef\xbf\xbdxude00") },
 		{ "\"\\ud83d\\u0041\"", SPAN_LIT("\xef\xbf\xbd"
 						 "A") },
 		{ "\"\\ud83d\\ud83d\\ude00\"", SPAN_LIT("\xef\xbf\xbd\xf0\x9f\x98\x80") },
@@ -286,6 +289,11 @@ START_TEST(what_is_no_string_is_not_decoded)
 	}
 	struct buf b = BUF_INIT;
 	ck_assert_int_eq(json_string_decode(SPAN_NONE, &b), -EINVAL);
+	/* Comparing such bytes ends, whatever it says. */
+	struct span bad = guard_copy(SPAN_LIT("\"ab\\x\""));
+	ck_assert(!json_string_is(bad, "abx"));
+	ck_assert(json_strings_equal(bad, bad));
+	ck_assert_uint_eq(json_string_hash(bad), json_string_hash(bad));
 }
 END_TEST
 

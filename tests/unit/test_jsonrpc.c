@@ -294,6 +294,7 @@ START_TEST(ids_are_equal_or_not)
 	ck_assert(!jsonrpc_ids_equal(SPAN_NONE, SPAN_NONE));
 	ck_assert(!jsonrpc_ids_equal(SPAN_NONE, SPAN_LIT("1")));
 	ck_assert_uint_ne(jsonrpc_id_hash(SPAN_LIT("1")), jsonrpc_id_hash(SPAN_LIT("2")));
+	ck_assert_uint_ne(jsonrpc_id_hash(SPAN_LIT("12")), jsonrpc_id_hash(SPAN_LIT("13")));
 	/* Whatever stands behind it. */
 	ck_assert_uint_eq(jsonrpc_id_hash((struct span){ "12,", 2 }), jsonrpc_id_hash(guard_copy(SPAN_LIT("12"))));
 	ck_assert(jsonrpc_ids_equal((struct span){ "12,", 2 }, guard_copy(SPAN_LIT("12"))));

@@ -429,7 +429,7 @@ START_TEST(every_failure_has_its_code_and_data)
 		{ { .code = MCPD_E_UNAVAILABLE, .message = "m" },
 		  "{\"server\":\"s\",\"state\":\"failed\",\"lastError\":{\"message\":\"it broke\"}}" },
 		{ { .code = MCPD_E_TRANSPORT, .message = "m", .sent = true },
-		  "{\"server\":\"s\",\"state\":\"failed\",\"maybeExecuted\":true}" },
+		  "{\"server\":\"s\",\"maybeExecuted\":true}" },
 		{ { .code = MCPD_E_TRANSPORT, .message = "m" }, "{\"server\":\"s\",\"state\":\"failed\"}" },
 		{ { .code = MCPD_E_TIMEOUT, .message = "m", .timeout_ms = 20 },
 		  "{\"server\":\"s\",\"timeoutMs\":20,\"state\":\"failed\"}" },

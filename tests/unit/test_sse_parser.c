@@ -172,7 +172,8 @@ START_TEST(H3_one_byte_at_a_time)
 }
 END_TEST
 
-/* An event of exactly the maximum passes; one byte more is told once and skipped, whatever the cuts; the next event is whole. */
+/* An event of exactly the maximum passes; one byte more is told once and skipped, whatever the cuts; the next event
+ * is whole. */
 static void check_limit(size_t piece, size_t excess)
 {
 	struct buf text = BUF_INIT, log = BUF_INIT;
