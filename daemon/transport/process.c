@@ -293,8 +293,8 @@ static void on_control(evutil_socket_t fd, short what, void *arg)
 		ssize_t got = recv(fd, &event, sizeof event, MSG_DONTWAIT);
 		if (got == (ssize_t)sizeof event)
 			on_event(p, &event);
-		else if (got < 0 && errno == EINTR)
-			continue;
+		else if (got < 0 && (errno == EINTR || errno == ECONNRESET))
+			continue; /* a command that it did not read any more; its last words are behind that error */
 		else if (got < 0 && errno == EAGAIN)
 			return;
 		else

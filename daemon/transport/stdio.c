@@ -52,7 +52,7 @@ static char *describe_end(const struct stdio *s)
 {
 	if (s->closed_by_us)
 		return NULL;
-	const char *what = s->exit_how ? s->exit_how : s->lost_how;
+	const char *what = s->error_how ? s->error_how : s->exit_how ? s->exit_how : s->lost_how;
 	char *lines = tail_text(&s->stderr_tail);
 	char *reason = lines && s->connected_once ? xasprintf("%s; last stderr lines: %s", what, lines) :
 						    xstrdup(what ? what : "");
@@ -130,17 +130,13 @@ static void on_end(void *arg, int error)
 	struct stdio *s = arg;
 	if (s->state != STDIO_CONNECTED && s->state != STDIO_LOST)
 		return;
-	if (error) {
-		char *message = xasprintf("cannot read from the server: %s", strerror(-error));
+	if (error && !s->error_how) {
+		s->error_how = xasprintf("cannot read from the server: %s", strerror(-error));
 		if (is_on(s) && s->base.callbacks.on_error)
-			s->base.callbacks.on_error(s->base.arg, message);
-		if (!s->lost_how)
-			s->lost_how = message;
-		else
-			free(message);
-	} else if (!s->lost_how) {
-		s->lost_how = xstrdup("the server closed its standard output");
+			s->base.callbacks.on_error(s->base.arg, s->error_how);
 	}
+	if (!s->lost_how)
+		s->lost_how = xstrdup("the server closed its standard output");
 	if (s->state == STDIO_CONNECTED || s->state == STDIO_LOST)
 		end_connection(s);
 }
@@ -148,12 +144,10 @@ static void on_end(void *arg, int error)
 static void on_broken(void *arg, int error)
 {
 	struct stdio *s = arg;
-	if (!is_on(s))
-		return;
-	char *how = error == -EPIPE ? xstrdup("the server closed its standard input") :
-				      xasprintf("cannot write to the server: %s", strerror(-error));
-	lose(s, how);
-	free(how);
+	if (error != -EPIPE && !s->error_how)
+		s->error_how = xasprintf("cannot write to the server: %s", strerror(-error));
+	if (is_on(s))
+		lose(s, "the server closed its standard input");
 }
 
 static void on_written(void *arg)
@@ -390,6 +384,7 @@ static void stdio_bury(void *object)
 	free(s->cwd);
 	free(s->exit_how);
 	free(s->lost_how);
+	free(s->error_how);
 	free(s);
 }
 

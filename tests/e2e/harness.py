@@ -416,8 +416,9 @@ class Daemon:
         return marked(self.id)
 
     def servers(self, word=None):
-        """The server processes (all below the daemon), or those whose command line has the word."""
+        """The server processes (all below the daemon but its own helpers), or those whose command line has the word."""
         return [p for p in self.processes() if p.pid != (self.proc and self.proc.pid)
+                and p.name not in ('mcpd-guard', 'mcpd-keeper')
                 and p.command[:1] != [program('mcpd')] and (word is None or any(word in a for a in p.command))]
 
     def zombies(self):

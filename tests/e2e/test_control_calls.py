@@ -1,5 +1,6 @@
 """tools/call, mcp/request, mcp/notify: timeouts, cancellation, progress, errors with their data (PROTOCOL "Errors", C1 to C5, M6)."""
 
+import os
 import signal
 import time
 
@@ -126,7 +127,7 @@ def test_a_timeout_covers_connecting(make_daemon):
 
 
 def test_R31_progress_extends_the_clock_up_to_a_maximum(make_daemon):
-    daemon = make_daemon({'fake': fake(server={'maxTimeout': 1500})})
+    daemon = make_daemon({'fake': fake(server={'timeout': 1000, 'maxTimeout': 1500})})
     with daemon.client() as c:
         c.wait_state('fake', 'connected')
         assert c.tool('fake', 'progress', {'steps': 4, 'ms': 200}, timeoutMs=500, _meta={'progressToken': 1}).wait().result
@@ -177,7 +178,6 @@ def test_R5_a_server_that_is_killed(daemon):
         pid = c.server('fake')['pid']
         calls = [c.tool('fake', 'hang') for _ in range(5)]
         wait_for(lambda: c.server('fake')['inFlight'] == 5)
-        import os
         os.kill(pid, signal.SIGKILL)
         for call in calls:
             error = call.wait().error

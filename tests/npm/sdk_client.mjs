@@ -11,7 +11,7 @@ const chunks = [];
 for await (const chunk of process.stdin) chunks.push(chunk);
 const { command, args, env, requests } = JSON.parse(Buffer.concat(chunks).toString());
 
-const client = new Client({ name: 'yardstick', version: '1' }, { capabilities: { sampling: {}, elicitation: {}, roots: { listChanged: true } } });
+const client = new Client({ name: 'yardstick', version: '1' }, { capabilities: { sampling: {}, elicitation: { form: {}, url: {} }, roots: { listChanged: true } } });
 await client.connect(new StdioClientTransport({ command, args, env: { ...process.env, ...env }, stderr: 'ignore' }));
 const anything = z.object({}).passthrough();
 const answers = [];

@@ -289,6 +289,12 @@ static inline void call(struct fixture *f, struct outcome *o, uint64_t owner)
 		  (struct mcp_call_options){ .owner = owner, .timeout_ms = -1 });
 }
 
-#define assert_text(got, want) ck_assert_str_eq((got) ? (got) : "(null)", (want))
-#define assert_contains(got, want)                                                                                     \
-	ck_assert_msg((got) && strstr((got), (want)), "'%s' does not contain '%s'", (got) ? (got) : "(null)", (want))
+static inline void assert_text(const char *got, const char *want)
+{
+	ck_assert_str_eq(got ? got : "(null)", want);
+}
+
+static inline void assert_contains(const char *got, const char *want)
+{
+	ck_assert_msg(got && strstr(got, want), "'%s' does not contain '%s'", got ? got : "(null)", want);
+}

@@ -125,7 +125,7 @@ START_TEST(S10_a_grandchild_that_holds_the_pipe_does_not_hold_the_end)
 {
 	stdio_bench_connect(&(struct stdio_options){
 		.command = "/bin/sh",
-		.args = (const char *const[]){ "-c", "sleep 1000 & read x; echo '{\"id\":\"m-1\",\"result\":1}'; exit 4", NULL },
+		.args = (const char *const[]){ "-c", "sleep 1000 & read x; read y; echo '{\"id\":\"m-1\",\"result\":1}'; exit 4", NULL },
 		.grace_ms = 60000,
 	});
 	ask("a", "{}");
@@ -284,7 +284,8 @@ START_TEST(S14_past_the_queues_limit_a_request_fails_at_once)
 	connect_transport();
 	forget_events();
 	char *params = long_params(100000);
-	for (int i = 0; i < 4; i++)
+	/* About 64 KiB of the first are in the pipe. */
+	for (int i = 0; i < 3; i++)
 		ask("a", params);
 	ck_assert_uint_eq(completions, 0);
 	loop_settle(loop);
@@ -297,14 +298,14 @@ START_TEST(S14_past_the_queues_limit_a_request_fails_at_once)
 	forget_events();
 	/* What was taken goes out whole: the requests come back as the cat's requests. */
 	unsigned n = 0;
-	while (n < 4) {
+	while (n < 3) {
 		kill(transport_pid(transport), SIGCONT);
 		loop_once(loop, 5);
 		n = 0;
 		for (const char *at = events.data; at && (at = strstr(at, "request \"m-")); at++)
 			n++;
 	}
-	assert_happened("request \"m-4\" \"do\" {\"a\":\"xxx");
+	assert_happened("request \"m-3\" \"do\" {\"a\":\"xxx");
 	ck_assert_uint_eq(stdio_noise_lines(transport), 0);
 	free(params);
 	stdio_bench_stop();
@@ -337,7 +338,7 @@ START_TEST(S9_S14_sent_is_exact_and_the_unsent_never_leaves)
 			"done queued -32003 Transport closed\n"
 			"done told -32003 Transport closed\n");
 	/* What the server has read is the frame that was begun, whole, and nothing more. */
-	assert_happened("log {\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"do\",\"params\":{\"a\":\"\"}} (61)\nclose by us\n");
+	assert_happened("log {\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"do\",\"params\":{\"a\":\"\"}} (60)\nclose by us\n");
 	free(params);
 	stdio_bench_stop();
 }
