@@ -82,6 +82,15 @@ static void describe(const struct wanted *wanted, char *out, size_t size)
 						type == JSON_NUMBER && wanted->integer ? "an integer" : names[type]);
 }
 
+/* How many bytes come before the first of `stop`. */
+static size_t length_before(struct span text, const char *stop)
+{
+	size_t n = 0;
+	while (n < text.len && !strchr(stop, text.ptr[n]))
+		n++;
+	return n;
+}
+
 static bool fits(const struct wanted *wanted, struct span value)
 {
 	if (json_check(value, NULL) < 0)
@@ -90,8 +99,11 @@ static bool fits(const struct wanted *wanted, struct span value)
 	enum json_kind type = json_type_of(value);
 	if (!(wanted->types & BIT(type)))
 		return false;
+	if (type != JSON_NUMBER || !wanted->integer)
+		return true;
+	/* An integer of any length, or a number that happens to be whole, such as 1.0. */
 	int64_t integer;
-	return type != JSON_NUMBER || !wanted->integer || json_int64(value, &integer) != -EINVAL;
+	return length_before(value, ".eE") == value.len || json_int64(value, &integer) == 0;
 }
 
 /* One value by what is wanted. false with the reason told. */

@@ -51,7 +51,7 @@ struct command {
 	const char *name;
 	const char *arguments; /* for the usage line */
 	const char *summary;
-	int min_args, max_args;                             /* max -1: any number */
+	int min_args, max_args; /* max -1: any number */
 	enum daemon_use daemon;
 	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0]: the first argument; returns an exit status */
 };
