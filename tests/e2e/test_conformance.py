@@ -44,7 +44,7 @@ def test_all_core_scenarios_are_here(npm):
     """What the suite lists as core for clients (not auth/) is what is tested above."""
     listed = subprocess.run([harness.node(), str(SUITE), 'list'], stdout=subprocess.PIPE, text=True, timeout=60,
                             check=True).stdout
-    clients = listed[listed.index('Client scenarios'):]
+    clients = listed[listed.index('Client scenarios'):].split('\n\n')[0]
     named = {line.split()[1]: line for line in clients.splitlines() if line.startswith('  - ')}
     core = {name for name, line in named.items() if '/' not in name and '[extension' not in line}
     assert core == {scenario for scenario, _ in CORE}
