@@ -1,9 +1,9 @@
 /*
  * The event loop and the order in which things happen in it (PITFALLS, "Lifetimes in an event loop").
  *
- * One pass: libevent dispatches what is ready (event_base_loop with EVLOOP_ONCE); then due tasks run; then the graveyard is
- * emptied. So memory handed to loop_bury() is released only when no callback of this pass can still be on the stack, and a task
- * scheduled in a callback runs after that callback has returned.
+ * One pass: libevent dispatches what is ready (event_base_loop with EVLOOP_ONCE); then due tasks run; then the
+ * graveyard is emptied. So memory handed to loop_bury() is released only when no callback of this pass can still be on
+ * the stack, and a task scheduled in a callback runs after that callback has returned.
  */
 #pragma once
 
@@ -38,14 +38,16 @@ int64_t loop_now_us(void);
 /* fn(object) after this pass. */
 void loop_bury(struct loop *loop, void *object, loop_fn *free_fn);
 
-/* A task runs once, in the next gap between passes, in the order of scheduling; scheduling a scheduled task does nothing. A task
- * scheduled by a task runs in the following pass's gap, and the loop does not block in between. Both frees take NULL; freeing cancels. */
+/* A task runs once, in the next gap between passes, in the order of scheduling; scheduling a scheduled task does
+ * nothing. A task scheduled by a task runs in the following pass's gap, and the loop does not block in between. Both
+ * frees take NULL; freeing cancels. */
 struct task *task_new(struct loop *loop, loop_fn *fn, void *arg);
 void task_schedule(struct task *task);
 void task_cancel(struct task *task);
 void task_free(struct task *task);
 
-/* A one-shot timer with a deadline on loop_now_ms(). Setting it again moves it; a deadline in the past fires in the next pass. Never fires early. */
+/* A one-shot timer with a deadline on loop_now_ms(). Setting it again moves it; a deadline in the past fires in the
+ * next pass. Never fires early. */
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);
 void timer_set(struct timer *timer, int64_t deadline_ms);
 void timer_cancel(struct timer *timer);

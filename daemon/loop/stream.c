@@ -40,21 +40,22 @@ struct stream {
 
 	struct framer framer;
 	bool paused;
-	bool backlog;	 /* lines may be left in the framer: nothing is read meanwhile */
-	bool at_eof;	 /* of the descriptor; lines may be left */
+	bool backlog;    /* lines may be left in the framer: nothing is read meanwhile */
+	bool at_eof;     /* of the descriptor; lines may be left */
 	bool read_ended; /* on_end was called, or there is nothing to read */
 
-	/* A socket is watched for the peer's hang-up while nobody reads it. A level-triggered event would fire for ever after a half-close, and
-	 * one descriptor cannot have both kinds: so an edge-triggered one on a duplicate. */
+	/* A socket is watched for the peer's hang-up while nobody reads it. A level-triggered event would fire for
+	 * ever after a half-close, and one descriptor cannot have both kinds: so an edge-triggered one on a
+	 * duplicate. */
 	int hup_fd;
 	struct event *hup_event;
 
 	struct frame *frames, **frames_end;
 	size_t head_sent; /* bytes of the first frame that are out */
 	uint64_t accepted, written;
-	bool finishing;	  /* no more is accepted */
+	bool finishing;   /* no more is accepted */
 	bool write_ended; /* nothing more goes out */
-	int broken;	  /* on_broken is due with this error */
+	int broken;       /* on_broken is due with this error */
 	bool broken_told;
 
 	bool closed;
@@ -96,8 +97,7 @@ static void watch_hang_up(struct stream *s)
 	s->hup_fd = fcntl(s->read_fd, F_DUPFD_CLOEXEC, 0);
 	if (s->hup_fd < 0)
 		return; /* out of descriptors: the next write will notice */
-	s->hup_event =
-		event_new(loop_base(s->loop), s->hup_fd, EV_CLOSED | EV_ET | EV_PERSIST, on_hang_up, s);
+	s->hup_event = event_new(loop_base(s->loop), s->hup_fd, EV_CLOSED | EV_ET | EV_PERSIST, on_hang_up, s);
 	must(s->hup_event && event_add(s->hup_event, NULL) == 0);
 }
 

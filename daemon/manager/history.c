@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "manager/server_log.h"
 #include "manager/timestamp.h"
 #include "xalloc.h"
 
@@ -34,5 +35,5 @@ void history_add(struct history *h, enum server_state state, const char *reason,
 	struct server_history *entry = &h->entries[h->count++];
 	timestamp_now(entry->at);
 	entry->state = state;
-	entry->reason = reason ? xstrdup(reason) : NULL;
+	entry->reason = reason ? xstrndup(reason, server_log_cut(span_of(reason), HISTORY_REASON_MAX)) : NULL;
 }

@@ -5,6 +5,8 @@
 
 #include "manager/server.h"
 
+#define HISTORY_REASON_MAX 2048
+
 struct history {
 	struct server_history *entries; /* oldest first */
 	size_t count, cap;
@@ -12,5 +14,5 @@ struct history {
 
 void history_init(struct history *h);
 void history_done(struct history *h);
-/* reason may be NULL; copied. */
+/* reason may be NULL; copied, up to HISTORY_REASON_MAX bytes. */
 void history_add(struct history *h, enum server_state state, const char *reason, size_t max);

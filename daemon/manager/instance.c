@@ -8,7 +8,8 @@
 #include "proto/json_iter.h"
 #include "xalloc.h"
 
-/* What a server is told of its client's abilities where it works for several, or for none yet: all that can be relayed. */
+/* What a server is told of its client's abilities where it works for several, or for none yet: all that can be
+ * relayed. */
 #define ALL_CAPABILITIES "{\"roots\":{\"listChanged\":true},\"sampling\":{},\"elicitation\":{\"form\":{},\"url\":{}}}"
 #define PROBE_GRACE_MS 1000
 /* For what the handshake's own clock does not see: the probe before it, and the way to exec. */
@@ -16,7 +17,8 @@
 
 /* ---- what the client tells ---- */
 
-static void fail_attempt(struct instance *inst, enum mcp_failure_kind kind, const char *message, const struct transport_reply *reply)
+static void fail_attempt(struct instance *inst, enum mcp_failure_kind kind, const char *message,
+			 const struct transport_reply *reply)
 {
 	struct mcp_failure failure = { .kind = kind, .message = message, .reply = reply };
 	if (inst->lane)
@@ -75,8 +77,8 @@ static void on_connect_timeout(void *arg)
 	struct instance *inst = arg;
 	if (!inst->lane)
 		return;
-	char *message = xasprintf("Server \"%s\" did not complete the handshake within %lld ms (connectTimeout)", inst->lane->server->name,
-				  (long long)inst->lane->server->cfg->connect_timeout_ms);
+	char *message = xasprintf("Server \"%s\" did not complete the handshake within %lld ms (connectTimeout)",
+				  inst->lane->server->name, (long long)inst->lane->server->cfg->connect_timeout_ms);
 	fail_attempt(inst, MCP_FAIL_TIMEOUT, message, NULL);
 	free(message);
 }
@@ -95,7 +97,6 @@ static void on_closed(void *arg, const char *reason)
 	struct manager *m = inst->m;
 	struct lane *lane = inst->lane;
 	struct server *server = manager_by_id(m, inst->server_id);
-	bool told = lane != NULL;
 	inst->closing = true;
 	inst->lost = true;
 	inst->lane = NULL;
@@ -116,7 +117,7 @@ static void on_closed(void *arg, const char *reason)
 	if (lane) {
 		lane->instance = NULL;
 		lane_lost(lane, reason, false);
-	} else if (!told && reason && inst->ended_lost) {
+	} else if (reason && inst->ended_lost) {
 		server_note_error(server, reason);
 	}
 	server_instance_gone(server);
@@ -135,8 +136,8 @@ static void on_notification(void *arg, struct span method, struct span params)
 		m->callbacks.on_notification(m->arg, inst->lane->server, inst->owner, method, params);
 }
 
-static void on_request(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof, uint64_t owner,
-		       uint64_t call)
+static void on_request(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
+		       uint64_t owner, uint64_t call)
 {
 	struct instance *inst = arg;
 	inst->heard_ms = loop_now_ms();
@@ -208,6 +209,7 @@ struct instance *instance_start(struct lane *lane, bool skip_probe)
 	inst->m = m;
 	inst->lane = lane;
 	inst->server_id = server->id;
+	inst->lane_id = lane->id;
 	inst->generation = manager_next_id(m);
 	inst->owner = lane->owner;
 	inst->heard_ms = loop_now_ms();

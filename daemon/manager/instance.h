@@ -1,8 +1,9 @@
 /*
  * An instance: one connection of a server, from its start until its transport has closed and nothing of it is left.
  *
- * Transport, MCP client, the first listing of the tools, and what keeps that list current (manager/watch.h). It belongs to a lane until the lane, or
- * the instance itself, gives it up; then it closes by itself, and nothing late of it reaches the lane (PITFALLS "Lifetimes" 2).
+ * Transport, MCP client, the first listing of the tools, and what keeps that list current (manager/watch.h). It belongs
+ * to a lane until the lane, or the instance itself, gives it up; then it closes by itself, and nothing late of it
+ * reaches the lane (PITFALLS "Lifetimes" 2).
  */
 #pragma once
 
@@ -17,18 +18,18 @@
 struct instance {
 	struct manager *m;
 	struct lane *lane; /* NULL: given up */
-	uint64_t server_id;
+	uint64_t server_id, lane_id;
 	uint64_t generation;
 	uint64_t owner; /* the one client it serves, or 0 */
 	struct mcp_client *client;
 	struct transport *transport; /* the client's */
-	unsigned capabilities;	     /* enum tool_capability: what it was told that its client can */
-	unsigned calls;		     /* in flight, of clients */
-	bool hinted;	/* it was told which era to expect */
-	bool connected; /* handshake done, and the tools listed */
-	bool lost;	/* it ended by itself */
-	bool ended_lost; /* given up as lost, before it could say why */
-	bool retiring;	/* given up, but calls may still end on it */
+	unsigned capabilities;       /* enum tool_capability: what it was told that its client can */
+	unsigned calls;              /* in flight, of clients */
+	bool hinted;                 /* it was told which era to expect */
+	bool connected;              /* handshake done, and the tools listed */
+	bool lost;                   /* it ended by itself */
+	bool ended_lost;             /* given up as lost, before it could say why */
+	bool retiring;               /* given up, but calls may still end on it */
 	bool closing;
 	int64_t heard_ms; /* when the server last said anything that shows it alive */
 	struct timer *connect_timer;
@@ -39,7 +40,8 @@ struct instance {
 
 /* A new connection for the lane. Nothing is called back inside. */
 struct instance *instance_start(struct lane *lane, bool skip_probe);
-/* Gives it up and closes it with all that belongs to it; calls in flight fail `Transport closed`. Idempotent. The one way in which a connection ends. */
+/* Gives it up and closes it with all that belongs to it; calls in flight fail `Transport closed`. Idempotent. The
+ * one way in which a connection ends. */
 void instance_end(struct instance *inst);
 /* The same for a connection that was found to be gone (calls in flight may be repeated where M6 allows it). */
 void instance_end_lost(struct instance *inst);

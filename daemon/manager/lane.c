@@ -48,11 +48,23 @@ static void halt(struct lane *lane)
 		instance_end(inst);
 }
 
+/* Also those that the lane had given up, and that only waited for their last calls to end. */
+static void end_retired(struct lane *lane)
+{
+	struct manager *m = lane->server->m;
+	for (struct instance *inst = TAILQ_FIRST(&m->instances), *next; inst; inst = next) {
+		next = TAILQ_NEXT(inst, link);
+		if (inst->lane_id == lane->id)
+			instance_end(inst);
+	}
+}
+
 void lane_free(struct lane *lane)
 {
 	struct server *server = lane->server;
 	struct server_call *call;
 	halt(lane);
+	end_retired(lane);
 	assert(TAILQ_EMPTY(&lane->waiting));
 	/* They complete by themselves, as calls of no lane. */
 	while ((call = TAILQ_FIRST(&lane->sent))) {
@@ -74,7 +86,8 @@ void lane_free(struct lane *lane)
 
 bool lane_is_active(const struct lane *lane)
 {
-	return lane->state == SERVER_CONNECTING || lane->state == SERVER_CONNECTED || lane->state == SERVER_RECONNECTING;
+	return lane->state == SERVER_CONNECTING || lane->state == SERVER_CONNECTED ||
+	       lane->state == SERVER_RECONNECTING;
 }
 
 static void set_state(struct lane *lane, enum server_state state, const char *reason)
@@ -204,7 +217,8 @@ void lane_submit(struct lane *lane, struct server_call *call)
 	}
 }
 
-/* A new connection is there: first the floors above may set up what they had set up before, then the calls that waited go out. */
+/* A new connection is there: first the floors above may set up what they had set up before, then the calls that
+ * waited go out. */
 static void release(void *arg)
 {
 	struct lane *lane = arg;
@@ -221,8 +235,8 @@ static void release(void *arg)
 	if (!server)
 		return;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (lane->id == lane_id)
-			break;
+	if (lane->id == lane_id)
+		break;
 	if (!lane || lane->state != SERVER_CONNECTED || !lane->accepting)
 		return;
 	if (lane->catalogue) {
@@ -249,7 +263,8 @@ void lane_check_idle(struct lane *lane)
 {
 	struct server *server = lane->server;
 	int64_t timeout_ms = server->cfg->idle_timeout_ms;
-	if (lane->state != SERVER_CONNECTED || lane->n_waiting || lane->n_sent || server->pinned || timeout_ms <= 0 || lane->catalogue)
+	if (lane->state != SERVER_CONNECTED || lane->n_waiting || lane->n_sent || server->pinned || timeout_ms <= 0 ||
+	    lane->catalogue)
 		timer_cancel(lane->idle_timer);
 	else
 		timer_set(lane->idle_timer, loop_now_ms() + timeout_ms);
@@ -264,7 +279,8 @@ static void on_idle_timer(void *arg)
 
 /* ---- ends ---- */
 
-static void fail_waiting(struct lane *lane, void (*fail)(struct lane *lane, struct server_call *call, const char *why), const char *why)
+static void fail_waiting(struct lane *lane, void (*fail)(struct lane *lane, struct server_call *call, const char *why),
+			 const char *why)
 {
 	/* Not those that come while these are being told; none can, but then nobody has to know that. */
 	for (unsigned n = lane->n_waiting; n > 0 && !TAILQ_EMPTY(&lane->waiting); n--)
@@ -288,6 +304,7 @@ static void fail_failed(struct lane *lane, struct server_call *call, const char 
 void lane_stop(struct lane *lane, const char *why, bool keep_waiting)
 {
 	halt(lane);
+	end_retired(lane);
 	reconnect_reset(&lane->reconnect);
 	if (lane->state != SERVER_IDLE)
 		set_state(lane, SERVER_IDLE, why);
@@ -304,6 +321,10 @@ static void fail_lane(struct lane *lane, enum server_state state, const struct t
 	halt(lane);
 	reply_drop(&lane->failure);
 	reply_keep(&lane->failure, failure);
+	/* Every call to come is told this: a server's long answer in it is cut. */
+	char *message = (char *)lane->failure.message;
+	if (message)
+		message[server_log_cut(span_of(message), HISTORY_REASON_MAX)] = '\0';
 	lane->failure.code = state == SERVER_NEEDS_AUTH ? MCPD_E_NEEDS_AUTH : MCPD_E_UNAVAILABLE;
 	lane->failure.sent = false;
 	lane->retry_after_ms = loop_now_ms() + LANE_RETRY_MS;
@@ -343,9 +364,10 @@ void lane_lost(struct lane *lane, const char *reason, bool at_once)
 	}
 	int64_t delay = reconnect_loss(&lane->reconnect, loop_now_ms());
 	if (delay < 0) {
-		char *message = xasprintf("%s (lost more than %d times within %d s: given up; \"mcpctl connect %s\", another "
-					  "configuration, or a call in %d s tries again)",
-					  reason, RECONNECT_LOSSES, RECONNECT_WINDOW_MS / 1000, server->name, LANE_RETRY_MS / 1000);
+		char *message = xasprintf(
+			"%s (lost more than %d times within %d s: given up; \"mcpctl connect %s\", another "
+			"configuration, or a call in %d s tries again)",
+			reason, RECONNECT_LOSSES, RECONNECT_WINDOW_MS / 1000, server->name, LANE_RETRY_MS / 1000);
 		server_note_error(server, message);
 		fail_lane(lane, SERVER_FAILED, &(struct transport_reply){ .message = message });
 		free(message);
@@ -376,7 +398,8 @@ void lane_attempt_failed(struct lane *lane, const struct mcp_failure *failure)
 		server_note_error(server, told.message);
 		fail_lane(lane, kind == MCP_FAIL_NEEDS_AUTH ? SERVER_NEEDS_AUTH : SERVER_FAILED, &told);
 	} else if (kind == MCP_FAIL_RETRY_LEGACY || again) {
-		/* The server could not stand the probe, or what had been remembered of it was wrong: no fault of its own. */
+		/* The server could not stand the probe, or what had been remembered of it was wrong: no fault of its
+		 * own. */
 		begin(lane, kind == MCP_FAIL_RETRY_LEGACY);
 	} else {
 		lane_lost(lane, told.message, false);

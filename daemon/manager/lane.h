@@ -1,10 +1,11 @@
 /*
  * A lane: the place of one connection of a server, with its own states, attempts and waiting calls.
  *
- * A shared server has one; an exclusive one has one, for whoever holds it; a per-client one has a lane for each client. The catalogue of the latter two
- * is a lane of no client, that runs only until the tools are listed. At most one instance is a lane's own at a time; one that the lane has
- * given up closes by itself. Start is single-flight (R9): calls that come meanwhile wait here. After a loss the lane connects again with
- * a new instance (M4), as manager/reconnect.h says; the first call does not wait for the clock. `failed` and `needs-auth` last until asked for
+ * A shared server has one; an exclusive one has one, for whoever holds it; a per-client one has a lane for each client.
+ * The catalogue of the latter two is a lane of no client, that runs only until the tools are listed. At most one
+ * instance is a lane's own at a time; one that the lane has given up closes by itself. Start is single-flight (R9):
+ * calls that come meanwhile wait here. After a loss the lane connects again with a new instance (M4), as
+ * manager/reconnect.h says; the first call does not wait for the clock. `failed` and `needs-auth` last until asked for
  * by hand, a change of the configuration, or the first call LANE_RETRY_MS later, which tries once (M5).
  */
 #pragma once
@@ -31,13 +32,13 @@ struct lane {
 	bool catalogue;
 	enum server_state state;
 	struct instance *instance; /* NULL: none, or given up */
-	bool accepting;		   /* calls may be sent: connected, and those that had waited were sent first */
-	bool blocked;		   /* the next instance starts when the last one of the server has gone (exclusive) */
-	bool trial;		   /* this attempt is the only one */
+	bool accepting;            /* calls may be sent: connected, and those that had waited were sent first */
+	bool blocked;              /* the next instance starts when the last one of the server has gone (exclusive) */
+	bool trial;                /* this attempt is the only one */
 	struct reconnect reconnect;
 	int64_t next_attempt_ms, retry_after_ms;
 	struct timer *timer, *loss_timer, *idle_timer;
-	struct task *task;	   /* releases the waiting calls */
+	struct task *task;              /* releases the waiting calls */
 	struct transport_reply failure; /* failed, needs-auth: what calls are told. Its texts belong to the lane */
 	struct server_call_list waiting, sent;
 	unsigned n_waiting, n_sent;
@@ -64,7 +65,8 @@ bool lane_is_active(const struct lane *lane); /* running, or on the way to it */
 void lane_connected(struct lane *lane);
 /* The attempt failed; the instance is given up. */
 void lane_attempt_failed(struct lane *lane, const struct mcp_failure *failure);
-/* The connection is gone, or was given up; lane->instance is NULL. at_once: connect again without delay if calls wait. */
+/* The connection is gone, or was given up; lane->instance is NULL. at_once: connect again without delay if calls
+ * wait. */
 void lane_lost(struct lane *lane, const char *reason, bool at_once);
 /* Something came back that was no answer: a lost connection or session, a demand for authorization are acted on. */
 void lane_note_failure(struct lane *lane, struct instance *instance, const struct transport_reply *reply);

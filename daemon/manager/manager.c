@@ -143,7 +143,8 @@ static void clean_cache(struct manager *m)
 	free(names);
 }
 
-/* The server of each definition: the one of that name, brought up to date, or a new one. taken[]: which of m->servers have a definition. */
+/* The server of each definition: the one of that name, brought up to date, or a new one. taken[]: which of
+ * m->servers have a definition. */
 static struct server **match(struct manager *m, const struct config *config, bool environment_changed, bool *taken,
 			     struct manager_changes *changes)
 {
@@ -172,7 +173,8 @@ static struct server **match(struct manager *m, const struct config *config, boo
 }
 
 /* The servers that are not configured any more, as their definitions are still there. */
-static void drop_left(struct manager *m, struct server **servers, size_t n, const bool *taken, struct manager_changes *changes)
+static void drop_left(struct manager *m, struct server **servers, size_t n, const bool *taken,
+		      struct manager_changes *changes)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (taken[i])
@@ -181,6 +183,11 @@ static void drop_left(struct manager *m, struct server **servers, size_t n, cons
 		outbox_server_removed(m, servers[i]->name);
 		server_free(servers[i]);
 	}
+}
+
+static void free_config(void *arg)
+{
+	config_free(arg);
 }
 
 void manager_configure(struct manager *m, struct config *config, struct manager_changes *ret)
@@ -209,7 +216,9 @@ void manager_configure(struct manager *m, struct config *config, struct manager_
 	for (size_t i = 0; i < m->n_servers; i++)
 		if (!m->servers[i]->cfg->lazy && !m->servers[i]->by_hand && m->servers[i]->state == SERVER_IDLE)
 			server_start(m->servers[i], "configured");
-	config_free(before);
+	/* What was shown of its servers stays readable until the next pass. */
+	if (before)
+		loop_bury(m->loop, before, free_config);
 	if (ret)
 		*ret = changes;
 	else

@@ -30,7 +30,7 @@ struct manager {
 	void *capabilities_arg;
 
 	struct config *config;
-	struct limits limits; /* those in force; its place never changes, since transports point to it */
+	struct limits limits;    /* those in force; its place never changes, since transports point to it */
 	struct server **servers; /* in the configuration's order */
 	size_t n_servers;
 	uint64_t last_id; /* of servers, lanes, calls, questions and instances: never used twice */

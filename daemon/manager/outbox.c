@@ -9,7 +9,7 @@
 
 struct outbox_note {
 	uint64_t question; /* withdrawn; 0: a server was removed */
-	char *text;	   /* its name, or the reason (or NULL) */
+	char *text;        /* its name, or the reason (or NULL) */
 	TAILQ_ENTRY(outbox_note) link;
 };
 

@@ -1,9 +1,9 @@
 /*
  * What the manager tells upwards, in its own turn: one task that runs between two passes of the loop.
  *
- * The floors above may do anything in their callbacks - call a server, cancel, load another configuration - and so none of them runs
- * while a state machine here is half-way through a change. Several changes of a server within one pass are told once, with what is
- * then the case; calls and orders that end without a server's answer end here.
+ * The floors above may do anything in their callbacks - call a server, cancel, load another configuration - and so none
+ * of them runs while a state machine here is half-way through a change. Several changes of a server within one pass are
+ * told once, with what is then the case; calls and orders that end without a server's answer end here.
  */
 #pragma once
 

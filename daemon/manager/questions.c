@@ -43,12 +43,12 @@ static unsigned count_open(const struct instance *inst)
 	unsigned n = 0;
 	struct question *question;
 	TAILQ_FOREACH(question, &inst->m->questions, link)
-		n += question->instance == inst;
+	n += question->instance == inst;
 	return n;
 }
 
-void questions_ask(struct instance *inst, uint64_t number, struct span method, struct span params, enum mcp_proof proof, uint64_t owner,
-		   uint64_t mcp_call)
+void questions_ask(struct instance *inst, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
+		   uint64_t owner, uint64_t mcp_call)
 {
 	struct manager *m = inst->m;
 	struct server *server = manager_by_id(m, inst->server_id);
@@ -60,7 +60,7 @@ void questions_ask(struct instance *inst, uint64_t number, struct span method, s
 		return;
 	if (count_open(inst) >= (uint64_t)m->limits.value[LIMIT_REQUESTS_PER_SERVER]) {
 		mcp_client_answer(inst->client, number, SPAN_NONE,
-				  SPAN_LIT("{\"code\":-32603,\"message\":\"Too many requests of this server wait for an answer\"}"));
+				  SPAN_LIT("{\"code\":-32603,\"message\":\"Too many requests wait for an answer\"}"));
 		return;
 	}
 	struct question *question = xnew(struct question);
@@ -85,12 +85,12 @@ void questions_withdrawn(struct instance *inst, uint64_t number, struct span rea
 	struct manager *m = inst->m;
 	struct question *question;
 	TAILQ_FOREACH(question, &m->questions, link)
-		if (question->instance == inst && question->number == number) {
-			uint64_t id = question->id;
-			free_question(question);
-			m->callbacks.on_question_withdrawn(m->arg, id, reason);
-			return;
-		}
+	if (question->instance == inst && question->number == number) {
+		uint64_t id = question->id;
+		free_question(question);
+		m->callbacks.on_question_withdrawn(m->arg, id, reason);
+		return;
+	}
 }
 
 void questions_drop(struct instance *inst)
@@ -109,11 +109,11 @@ void manager_answer(struct manager *m, uint64_t id, struct span result, struct s
 {
 	struct question *question;
 	TAILQ_FOREACH(question, &m->questions, link)
-		if (question->id == id) {
-			struct instance *inst = question->instance;
-			uint64_t number = question->number;
-			free_question(question);
-			mcp_client_answer(inst->client, number, result, error);
-			return;
-		}
+	if (question->id == id) {
+		struct instance *inst = question->instance;
+		uint64_t number = question->number;
+		free_question(question);
+		mcp_client_answer(inst->client, number, result, error);
+		return;
+	}
 }

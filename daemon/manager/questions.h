@@ -1,8 +1,8 @@
 /*
  * Questions of servers to clients that are open: which instance waits for which answer.
  *
- * Whose they are is decided above, by the proof that comes with them. `roots/list` outside any client's call is answered here, from the
- * server's configured `roots` (ARCHITECTURE "Sharing").
+ * Whose they are is decided above, by the proof that comes with them. `roots/list` outside any client's call is
+ * answered here, from the server's configured `roots` (ARCHITECTURE "Sharing").
  */
 #pragma once
 
@@ -12,8 +12,8 @@
 
 struct instance;
 
-void questions_ask(struct instance *inst, uint64_t number, struct span method, struct span params, enum mcp_proof proof, uint64_t owner,
-		   uint64_t mcp_call);
+void questions_ask(struct instance *inst, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
+		   uint64_t owner, uint64_t mcp_call);
 /* The server withdrew it. */
 void questions_withdrawn(struct instance *inst, uint64_t number, struct span reason);
 /* The instance goes: whoever was asked is told. */

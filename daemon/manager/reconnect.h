@@ -1,8 +1,9 @@
 /*
  * When to try again (contract M5), without clock or I/O: the caller says what time it is.
  *
- * After a loss - a connection that ended, or an attempt that failed - the next attempt follows after 500, 1000, 2000, 4000 ms, then 4000 ms
- * each, with jitter. More than RECONNECT_LOSSES losses within RECONNECT_WINDOW_MS open the breaker: no attempt by itself any more.
+ * After a loss - a connection that ended, or an attempt that failed - the next attempt follows after 500, 1000, 2000,
+ * 4000 ms, then 4000 ms each, with jitter. More than RECONNECT_LOSSES losses within RECONNECT_WINDOW_MS open the
+ * breaker: no attempt by itself any more.
  */
 #pragma once
 
@@ -29,5 +30,6 @@ int64_t reconnect_loss(struct reconnect *r, int64_t now_ms);
 void reconnect_connected(struct reconnect *r);
 /* Asked for by hand, or by a change of the configuration: all is forgotten. */
 void reconnect_reset(struct reconnect *r);
-/* The delay before attempt number 1, 2, ..: doubled each time up to max_ms, +-10 %, never below 90 % of the plain value. */
+/* The delay before attempt number 1, 2, ..: doubled each time up to max_ms, +-10 %, never below 90 % of the plain
+ * value. */
 int64_t reconnect_delay(struct reconnect *r, unsigned attempt, int64_t max_ms);

@@ -33,10 +33,10 @@ static void take_waiting(struct server *server, struct server_call_list *to)
 {
 	struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		for (struct server_call *call; (call = TAILQ_FIRST(&lane->waiting));) {
-			server_call_leave(call);
-			TAILQ_INSERT_TAIL(to, call, link);
-		}
+	for (struct server_call *call; (call = TAILQ_FIRST(&lane->waiting));) {
+		server_call_leave(call);
+		TAILQ_INSERT_TAIL(to, call, link);
+	}
 	sharing_take_queue(server, to);
 }
 
@@ -111,7 +111,7 @@ void server_shut(struct server *server)
 		server_call_failf(call, MCPD_E_TRANSPORT, "Transport closed");
 	}
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		lane_stop(lane, "mcpd is stopping", false);
+	lane_stop(lane, "mcpd is stopping", false);
 	orders_fail_all(server, "mcpd is shutting down");
 }
 
@@ -122,8 +122,8 @@ void server_start(struct server *server, const char *why)
 		return;
 	/* Without a client there is nothing to run but a look at the tools. */
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (lane_is_active(lane))
-			return;
+	if (lane_is_active(lane))
+		return;
 	lane_start(server->cfg->sharing == CONFIG_SHARED ? server->main : sharing_catalogue(server), why);
 }
 
@@ -133,7 +133,7 @@ void server_stop(struct server *server, const char *why, bool keep_waiting)
 	struct lane *lane;
 	take_waiting(server, &calls);
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		lane_stop(lane, why, false);
+	lane_stop(lane, why, false);
 	if (server->claims.holder) {
 		server->claims.holder = 0;
 		server->main->owner = 0;
@@ -187,7 +187,8 @@ static void amend(struct server *server, const struct server_config *cfg)
 	if (cfg->error && strcmp(cfg->error, server->cfg->error) != 0)
 		server_note_error(server, cfg->error);
 	server->cfg = cfg;
-	TAILQ_FOREACH(lane, &server->lanes, link) {
+	TAILQ_FOREACH(lane, &server->lanes, link)
+	{
 		/* A change is a reason to try again. */
 		if (lane->state == SERVER_FAILED || lane->state == SERVER_NEEDS_AUTH)
 			lane_stop(lane, "its configuration was changed", true);
@@ -211,10 +212,12 @@ void server_reconfigure(struct server *server, const struct server_config *cfg, 
 void server_submit(struct server *server, struct server_call *call)
 {
 	if (!server->cfg->enabled) {
-		server_call_failf(call, MCPD_E_UNAVAILABLE, "Server \"%s\" is disabled: set \"enabled\" in %s and reload", server->name,
+		server_call_failf(call, MCPD_E_UNAVAILABLE,
+				  "Server \"%s\" is disabled: set \"enabled\" in %s and reload", server->name,
 				  server->cfg->source);
 	} else if (server->cfg->error) {
-		server_call_failf(call, MCPD_E_UNAVAILABLE, "Server \"%s\" is failed: %s", server->name, server->cfg->error);
+		server_call_failf(call, MCPD_E_UNAVAILABLE, "Server \"%s\" is failed: %s", server->name,
+				  server->cfg->error);
 	} else {
 		server->by_hand = false;
 		sharing_place(server, call);
@@ -243,5 +246,5 @@ void server_set_pinned(struct server *server, bool pinned)
 	struct lane *lane;
 	server->pinned = pinned;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		lane_check_idle(lane);
+	lane_check_idle(lane);
 }

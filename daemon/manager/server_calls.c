@@ -55,8 +55,8 @@ static struct server_call *find_in(struct server_call_list *list, uint64_t id)
 {
 	struct server_call *call;
 	TAILQ_FOREACH(call, list, link)
-		if (call->id == id)
-			return call;
+	if (call->id == id)
+		return call;
 	return NULL;
 }
 
@@ -66,11 +66,11 @@ struct server_call *server_call_find(struct server *server, uint64_t id)
 	struct lane *lane;
 	struct claim *claim;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if ((call = find_in(&lane->sent, id)) || (call = find_in(&lane->waiting, id)))
-			return call;
+	if ((call = find_in(&lane->sent, id)) || (call = find_in(&lane->waiting, id)))
+		return call;
 	TAILQ_FOREACH(claim, &server->claims.queue, link)
-		if ((call = find_in(&claim->calls, id)))
-			return call;
+	if ((call = find_in(&claim->calls, id)))
+		return call;
 	return NULL;
 }
 
@@ -79,8 +79,8 @@ uint64_t server_call_of(const struct instance *inst, uint64_t mcp_call)
 	struct server_call *call;
 	if (inst->lane)
 		TAILQ_FOREACH(call, &inst->lane->sent, link)
-			if (call->instance == inst && call->mcp_call == mcp_call)
-				return call->id;
+	if (call->instance == inst && call->mcp_call == mcp_call)
+		return call->id;
 	return 0;
 }
 
@@ -105,7 +105,8 @@ void server_call_failf(struct server_call *call, int code, const char *format, .
 	if (vasprintf(&message, format, args) < 0)
 		message = NULL;
 	va_end(args);
-	server_call_fail(call, &(struct transport_reply){ .code = code, .message = message ? message : "out of memory" });
+	server_call_fail(call,
+			 &(struct transport_reply){ .code = code, .message = message ? message : "out of memory" });
 	free(message);
 }
 
@@ -135,7 +136,8 @@ void server_call_finish(struct server_call *call)
 /* A reply has come that is the call's end. */
 static void complete(struct server_call *call, const struct transport_reply *reply)
 {
-	/* One without a payload may come while a connection is being closed, by whoever is on the stack: it is told in the outbox's turn. */
+	/* One without a payload may come while a connection is being closed, by whoever is on the stack: it is told
+	 * in the outbox's turn. */
 	if (!reply->result.ptr && !reply->error.ptr && !reply->http_body.ptr) {
 		server_call_fail(call, reply);
 		return;
@@ -151,7 +153,8 @@ static void complete(struct server_call *call, const struct transport_reply *rep
 /* Whether the call may be sent a second time, after this reply to the first. */
 static bool may_repeat(const struct server_call *call, const struct instance *inst, const struct transport_reply *reply)
 {
-	if (call->repeated || call->m->phase == MANAGER_CLOSING || (call->deadline_ms && loop_now_ms() >= call->deadline_ms))
+	if (call->repeated || call->m->phase == MANAGER_CLOSING ||
+	    (call->deadline_ms && loop_now_ms() >= call->deadline_ms))
 		return false;
 	if (reply->session_lost)
 		return !reply->sent;
@@ -327,10 +330,11 @@ uint64_t server_call(struct server *server, const struct server_call_options *op
 	}
 	unsigned sent = server_count_calls(server, &waiting);
 	if (sent + waiting >= max) {
-		char *message = xasprintf("%u requests to server \"%s\" are waiting or in flight already (%s)", max, server->name,
-					  limit_table[LIMIT_REQUESTS_PER_SERVER].key);
-		server_call_fail(call, &(struct transport_reply){
-					       .code = MCPD_E_LIMIT, .message = message, .limit = LIMIT_REQUESTS_PER_SERVER });
+		char *message = xasprintf("%u requests to server \"%s\" are waiting or in flight already (%s)", max,
+					  server->name, limit_table[LIMIT_REQUESTS_PER_SERVER].key);
+		server_call_fail(call, &(struct transport_reply){ .code = MCPD_E_LIMIT,
+								  .message = message,
+								  .limit = LIMIT_REQUESTS_PER_SERVER });
 		free(message);
 		return id;
 	}
@@ -360,8 +364,8 @@ void server_cancel(struct server *server, uint64_t id, const char *reason)
 		return;
 	}
 	struct lane *lane = call->lane;
-	server_call_fail(call, &(struct transport_reply){
-				       .code = MCPD_E_CANCELLED, .message = reason && *reason ? reason : "Cancelled" });
+	server_call_fail(call, &(struct transport_reply){ .code = MCPD_E_CANCELLED,
+							  .message = reason && *reason ? reason : "Cancelled" });
 	if (lane)
 		lane_check_idle(lane);
 }

@@ -1,8 +1,10 @@
 /*
- * Calls to servers, from server_call() to their done: waiting in a lane or in an exclusive server's queue, sent, repeated, ended.
+ * Calls to servers, from server_call() to their done: waiting in a lane or in an exclusive server's queue, sent,
+ * repeated, ended.
  *
- * One deadline from the call's entry covers all of it. What is sent is never sent again, but for two cases, each once: the server provably did not
- * begin it (no byte had left, or it was refused for want of a session, R30), or the configuration lists the tool as retrySafe (M6, R6).
+ * One deadline from the call's entry covers all of it. What is sent is never sent again, but for two cases, each once:
+ * the server provably did not begin it (no byte had left, or it was refused for want of a session, R30), or the
+ * configuration lists the tool as retrySafe (M6, R6).
  */
 #pragma once
 
@@ -16,8 +18,8 @@ struct claim;
 struct server_call {
 	struct manager *m;
 	uint64_t id, server_id, client;
-	struct lane *lane;	   /* waiting or sent */
-	struct claim *claim;	   /* waiting in the queue of an exclusive server */
+	struct lane *lane;         /* waiting or sent */
+	struct claim *claim;       /* waiting in the queue of an exclusive server */
 	struct instance *instance; /* sent */
 	uint64_t mcp_call;
 	struct span method, params, log_level; /* the asker's, or in copy */
@@ -35,14 +37,15 @@ struct server_call {
 	void (*resent)(void *arg);
 	void *arg;
 	struct transport_reply outcome; /* once finished; its texts belong to the call */
-	TAILQ_ENTRY(server_call) link;	/* in the list of its lane, its claim, or the outbox */
+	TAILQ_ENTRY(server_call) link;  /* in the list of its lane, its claim, or the outbox */
 };
 
 /* Sends it on the instance; it enters lane->sent. */
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst);
 /* Ends a call that waits, or was never placed. The reply's texts are copied; it must have no spans. */
 void server_call_fail(struct server_call *call, const struct transport_reply *reply);
-void server_call_failf(struct server_call *call, int code, const char *format, ...) __attribute__((format(printf, 3, 4)));
+void server_call_failf(struct server_call *call, int code, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 /* Takes it out of the lane or claim it waits in. */
 void server_call_leave(struct server_call *call);
 /* From the outbox: calls done and frees it. */

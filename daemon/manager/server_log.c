@@ -42,14 +42,25 @@ static void resize(struct server_log *log, size_t cap)
 	log->cap = cap;
 }
 
-const struct server_log_line *server_log_add(struct server_log *log, struct span text, size_t max_lines, size_t max_bytes)
+size_t server_log_cut(struct span text, size_t max_bytes)
+{
+	size_t len = text.len < max_bytes ? text.len : max_bytes;
+	if (len < text.len)
+		for (int i = 0; i < 3 && len > 0 && ((unsigned char)text.ptr[len] & 0xc0) == 0x80; i++)
+			len--;
+	return len;
+}
+
+const struct server_log_line *server_log_add(struct server_log *log, struct span text, size_t max_lines,
+					     size_t max_bytes)
 {
 	/* Small servers say little: the ring grows with what there is. */
 	if (log->cap > max_lines)
 		resize(log, max_lines);
 	else if (log->count == log->cap && log->cap < max_lines)
-		resize(log, log->cap == 0 ? (max_lines < 16 ? max_lines : 16) :
-			    log->cap * 2 < max_lines ? log->cap * 2 : max_lines);
+		resize(log, log->cap == 0            ? (max_lines < 16 ? max_lines : 16) :
+			    log->cap * 2 < max_lines ? log->cap * 2 :
+						       max_lines);
 	struct server_log_line *line;
 	if (log->count == log->cap) {
 		line = &log->lines[log->first];
@@ -58,11 +69,7 @@ const struct server_log_line *server_log_add(struct server_log *log, struct span
 	} else {
 		line = &log->lines[(log->first + log->count++) % log->cap];
 	}
-	line->len = text.len < max_bytes ? text.len : max_bytes;
-	/* A character that the cut went through is left out whole. */
-	if (line->len < text.len)
-		for (int i = 0; i < 3 && line->len > 0 && ((unsigned char)text.ptr[line->len] & 0xc0) == 0x80; i++)
-			line->len--;
+	line->len = server_log_cut(text, max_bytes);
 	line->text = xnew_array(char, line->len + 1);
 	if (line->len)
 		memcpy(line->text, text.ptr, line->len);

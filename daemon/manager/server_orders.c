@@ -14,7 +14,9 @@ void order_finish(struct order *order)
 	timer_free(order->timer);
 	if (!server && !order->failed) {
 		order->failed = true;
-		order->failure = (struct transport_reply){ .code = MCPD_E_UNAVAILABLE, .message = xstrdup("The server is not configured any more") };
+		order->failure =
+			(struct transport_reply){ .code = MCPD_E_UNAVAILABLE,
+						  .message = xstrdup("The server is not configured any more") };
 	}
 	order->done(order->arg, server, order->failed ? &order->failure : NULL);
 	reply_drop(&order->failure);
@@ -79,16 +81,16 @@ void orders_move(struct lane *from, struct lane *to)
 {
 	struct order *order;
 	TAILQ_FOREACH(order, &from->server->orders, link)
-		if (order->lane_id == from->id)
-			order->lane_id = to->id;
+	if (order->lane_id == from->id)
+		order->lane_id = to->id;
 }
 
 static bool is_any_left(const struct server *server, uint64_t generation)
 {
 	const struct instance *inst;
 	TAILQ_FOREACH(inst, &server->m->instances, link)
-		if (inst->server_id == server->id && inst->generation <= generation)
-			return true;
+	if (inst->server_id == server->id && inst->generation <= generation)
+		return true;
 	return false;
 }
 
@@ -117,11 +119,11 @@ static void connect(struct server *server, struct order *order)
 {
 	struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (lane->state == SERVER_CONNECTED && lane->instance && !lane->instance->lost) {
-			TAILQ_REMOVE(&server->orders, order, link);
-			succeed(order);
-			return;
-		}
+	if (lane->state == SERVER_CONNECTED && lane->instance && !lane->instance->lost) {
+		TAILQ_REMOVE(&server->orders, order, link);
+		succeed(order);
+		return;
+	}
 	server->by_hand = false;
 	lane = server->cfg->sharing == CONFIG_SHARED ? server->main : sharing_catalogue(server);
 	/* The process of an exclusive server's holder will do. */
@@ -146,7 +148,8 @@ static char *refusal(const struct server *server, enum server_order kind)
 	if (kind == SERVER_ORDER_DISCONNECT)
 		return NULL;
 	if (!server->cfg->enabled)
-		return xasprintf("Server \"%s\" is disabled: set \"enabled\" in %s and reload", server->name, server->cfg->source);
+		return xasprintf("Server \"%s\" is disabled: set \"enabled\" in %s and reload", server->name,
+				 server->cfg->source);
 	return server->cfg->error ? xasprintf("Server \"%s\": %s", server->name, server->cfg->error) : NULL;
 }
 

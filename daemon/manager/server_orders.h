@@ -17,7 +17,7 @@ struct order {
 	void *arg;
 	bool failed;
 	struct transport_reply failure; /* its texts belong to the order */
-	TAILQ_ENTRY(order) link; /* in the server's list, or the outbox */
+	TAILQ_ENTRY(order) link;        /* in the server's list, or the outbox */
 };
 
 void orders_lane_connected(struct lane *lane);

@@ -20,18 +20,18 @@ struct server {
 	uint64_t id;
 	char *name;
 	const struct server_config *cfg; /* the manager's configuration's */
-	enum server_state state;	 /* of all lanes together, as last worked out */
-	unsigned events;		 /* enum outbox_event, not told yet */
+	enum server_state state;         /* of all lanes together, as last worked out */
+	unsigned events;                 /* enum outbox_event, not told yet */
 
-	/* Where connections are made. main: the one of a shared or exclusive server, else NULL. catalogue: made when a list is wanted of a server
-	 * that has no client yet, else NULL. */
+	/* Where connections are made. main: the one of a shared or exclusive server, else NULL. catalogue: made when
+	 * a list is wanted of a server that has no client yet, else NULL. */
 	struct lane_list lanes;
 	struct lane *main, *catalogue;
 	struct claims claims; /* exclusive */
 	unsigned n_instances; /* those that are ending included */
 
 	struct tool_list tools;
-	bool live;	    /* a connection that is there now has listed them */
+	bool live;          /* a connection that is there now has listed them */
 	int64_t expires_ms; /* on loop_now_ms(): the list is to be fetched again when asked for after this; 0: never */
 	enum mcp_era era, stored_era; /* remembered for the definition, here and on disk */
 	struct server_facts_copy *facts;
@@ -53,7 +53,8 @@ struct server {
 struct server *server_new(struct manager *m, const struct server_config *cfg);
 /* Ends everything of it and frees it: calls in flight and waiting fail, connections close behind. */
 void server_free(struct server *server);
-/* Another definition of the same name; touches what has to be touched. environment_changed: the daemon's "environment" has. */
+/* Another definition of the same name; touches what has to be touched. environment_changed: the daemon's
+ * "environment" has. */
 void server_reconfigure(struct server *server, const struct server_config *cfg, bool environment_changed);
 /* Starts what a server that is not lazy has running, if it is not. */
 void server_start(struct server *server, const char *why);

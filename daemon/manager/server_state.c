@@ -13,6 +13,7 @@
 #define LIST_FRESH_MS 1000
 /* After a listing has failed. */
 #define LIST_RETRY_MS 30000
+#define ERROR_TEXT_MAX 8192 /* bytes of lastError */
 
 struct server_facts_copy {
 	struct mcp_server_facts facts; /* its texts lie behind it */
@@ -21,15 +22,17 @@ struct server_facts_copy {
 const char *server_state_name(enum server_state state)
 {
 	static const char *const names[SERVER_STATE_COUNT] = {
-		[SERVER_IDLE] = "idle",
-		[SERVER_CONNECTING] = "connecting",
-		[SERVER_CONNECTED] = "connected",
-		[SERVER_RECONNECTING] = "reconnecting",
-		[SERVER_FAILED] = "failed",
-		[SERVER_NEEDS_AUTH] = "needs-auth",
+		[SERVER_IDLE] = "idle",           [SERVER_CONNECTING] = "connecting",
+		[SERVER_CONNECTED] = "connected", [SERVER_RECONNECTING] = "reconnecting",
+		[SERVER_FAILED] = "failed",       [SERVER_NEEDS_AUTH] = "needs-auth",
 		[SERVER_DISABLED] = "disabled",
 	};
 	return (unsigned)state < SERVER_STATE_COUNT ? names[state] : "unknown";
+}
+
+static const struct mcp_server_facts *facts_of(const struct server *server)
+{
+	return server->facts ? &server->facts->facts : NULL;
 }
 
 /* ---- state ---- */
@@ -38,14 +41,14 @@ const char *server_state_name(enum server_state state)
 static enum server_state state_of_lanes(const struct server *server)
 {
 	static const int rank[SERVER_STATE_COUNT] = {
-		[SERVER_CONNECTED] = 6,	 [SERVER_CONNECTING] = 5, [SERVER_RECONNECTING] = 4,
-		[SERVER_NEEDS_AUTH] = 3, [SERVER_FAILED] = 2,	  [SERVER_IDLE] = 1,
+		[SERVER_CONNECTED] = 6,  [SERVER_CONNECTING] = 5, [SERVER_RECONNECTING] = 4,
+		[SERVER_NEEDS_AUTH] = 3, [SERVER_FAILED] = 2,     [SERVER_IDLE] = 1,
 	};
 	enum server_state state = SERVER_IDLE;
 	const struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (rank[lane->state] > rank[state])
-			state = lane->state;
+	if (rank[lane->state] > rank[state])
+		state = lane->state;
 	return state;
 }
 
@@ -64,7 +67,11 @@ void server_state_changed(struct server *server, const char *reason)
 		server->live = false;
 	server->state = state;
 	history_add(&server->history, state, reason, (size_t)server->m->limits.value[LIMIT_HISTORY]);
-	log_debug("server %s: %s%s%s", server->name, server_state_name(state), reason ? ": " : "", reason ? reason : "");
+	if (state == SERVER_CONNECTED && server->facts)
+		log_info("server %s: connected (%s, %u tools)", server->name, facts_of(server)->protocol_version,
+			 server->tools.count);
+	log_debug("server %s: %s%s%s", server->name, server_state_name(state), reason ? ": " : "",
+		  reason ? reason : "");
 	outbox_raise(server, OUTBOX_LISTING);
 }
 
@@ -74,13 +81,14 @@ unsigned server_count_calls(const struct server *server, unsigned *ret_waiting)
 	const struct lane *lane;
 	const struct claim *claim;
 	const struct server_call *call;
-	TAILQ_FOREACH(lane, &server->lanes, link) {
+	TAILQ_FOREACH(lane, &server->lanes, link)
+	{
 		sent += lane->n_sent;
 		waiting += lane->n_waiting;
 	}
 	TAILQ_FOREACH(claim, &server->claims.queue, link)
-		TAILQ_FOREACH(call, &claim->calls, link)
-			waiting++;
+	TAILQ_FOREACH(call, &claim->calls, link)
+	waiting++;
 	*ret_waiting = waiting;
 	return sent;
 }
@@ -89,12 +97,13 @@ unsigned server_count_calls(const struct server *server, unsigned *ret_waiting)
 
 void server_note_error(struct server *server, const char *message)
 {
-	char *copy = xstrdup(message);
+	/* A server's answer may be in it, of any length. */
+	char *copy = xstrndup(message, server_log_cut(span_of(message), ERROR_TEXT_MAX));
 	if (server->last_error)
 		loop_bury(server->m->loop, server->last_error, free);
 	server->last_error = copy;
 	timestamp_now(server->last_error_at);
-	log_warning("server %s: %s", server->name, message);
+	log_warning("server %s: %s", server->name, copy);
 	outbox_raise(server, OUTBOX_SERVER);
 }
 
@@ -108,8 +117,9 @@ void server_add_log(struct server *server, const char *prefix, struct span text)
 		whole = xasprintf("%s%.*s", prefix, len, text.ptr);
 		text = span_of(whole);
 	}
-	const struct server_log_line *line = server_log_add(&server->log, text, (size_t)m->limits.value[LIMIT_LOG_LINES],
-							    (size_t)m->limits.value[LIMIT_LOG_LINE_BYTES]);
+	const struct server_log_line *line =
+		server_log_add(&server->log, text, (size_t)m->limits.value[LIMIT_LOG_LINES],
+			       (size_t)m->limits.value[LIMIT_LOG_LINE_BYTES]);
 	free(whole);
 	/* The journal gets it as well (S13); a line there is a line, whatever is in it. */
 	log_info("[%s] %.*s", server->name, (int)line->len, line->text);
@@ -153,11 +163,6 @@ void server_forget_facts(struct server *server)
 	server->facts = NULL;
 }
 
-static const struct mcp_server_facts *facts_of(const struct server *server)
-{
-	return server->facts ? &server->facts->facts : NULL;
-}
-
 /* ---- tools ---- */
 
 static void store(struct server *server)
@@ -186,7 +191,8 @@ void server_load_cache(struct server *server)
 	server->expires_ms = 0;
 	if (server->cfg->error || tool_cache_load(server->m->cache, server->name, server->cfg->identity, &entry) < 0)
 		return;
-	tool_list_adopt(&server->tools, server->m->loop, (struct span){ entry.tools, entry.tools_len }, entry.capabilities);
+	tool_list_adopt(&server->tools, server->m->loop, (struct span){ entry.tools, entry.tools_len },
+			entry.capabilities);
 	server->era = server->stored_era = entry.era;
 	tool_cache_entry_done(&entry);
 }
@@ -222,7 +228,8 @@ static struct instance *lister(const struct server *server)
 {
 	const struct lane *lane;
 	struct instance *best = NULL;
-	TAILQ_FOREACH(lane, &server->lanes, link) {
+	TAILQ_FOREACH(lane, &server->lanes, link)
+	{
 		struct instance *inst = lane->instance;
 		if (lane->state == SERVER_CONNECTED && inst && !inst->lost &&
 		    (!best || inst->capabilities > best->capabilities))
@@ -235,8 +242,8 @@ static bool is_listing(const struct server *server)
 {
 	const struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (lane->instance && lane->instance->watch.listing)
-			return true;
+	if (lane->instance && lane->instance->watch.listing)
+		return true;
 	return false;
 }
 
@@ -272,8 +279,8 @@ void server_get_listing(struct server *server, bool start, struct server_listing
 			       state == SERVER_DISABLED;
 	if (server->cfg->error)
 		ret->error = server->cfg->error;
-	else if (ret->deferred && (state == SERVER_FAILED || state == SERVER_NEEDS_AUTH || state == SERVER_RECONNECTING ||
-				   state == SERVER_CONNECTED))
+	else if (ret->deferred && (state == SERVER_FAILED || state == SERVER_NEEDS_AUTH ||
+				   state == SERVER_RECONNECTING || state == SERVER_CONNECTED))
 		ret->error = server->last_error;
 }
 
@@ -297,12 +304,13 @@ static void show_lanes(struct server *server, struct server_info *ret)
 	const struct lane *lane;
 	size_t n = 0;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		n++;
+	n++;
 	if (server->shown)
 		loop_bury(server->m->loop, server->shown, free);
 	server->shown = xnew_array(struct server_instance_info, n);
 	n = 0;
-	TAILQ_FOREACH(lane, &server->lanes, link) {
+	TAILQ_FOREACH(lane, &server->lanes, link)
+	{
 		pid_t pid = lane->instance ? mcp_client_pid(lane->instance->client) : 0;
 		if (lane->state == SERVER_RECONNECTING && !ret->reconnect_attempt) {
 			int64_t wait = lane->next_attempt_ms ? lane->next_attempt_ms - loop_now_ms() : 0;
@@ -343,7 +351,8 @@ void server_get_info(struct server *server, struct server_info *ret)
 	show_lanes(server, ret);
 }
 
-void server_walk_log(struct server *server, unsigned n, void (*fn)(void *arg, const char *at, struct span text), void *arg)
+void server_walk_log(struct server *server, unsigned n, void (*fn)(void *arg, const char *at, struct span text),
+		     void *arg)
 {
 	const struct server_log *log = &server->log;
 	for (size_t i = log->count > n ? log->count - n : 0; i < log->count; i++) {
@@ -369,5 +378,5 @@ void server_instance_gone(struct server *server)
 		return;
 	struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		lane_unblock(lane);
+	lane_unblock(lane);
 }

@@ -13,8 +13,8 @@ static struct lane *find_lane(struct server *server, uint64_t client)
 {
 	struct lane *lane;
 	TAILQ_FOREACH(lane, &server->lanes, link)
-		if (lane != server->catalogue && lane->owner == client)
-			return lane;
+	if (lane != server->catalogue && lane->owner == client)
+		return lane;
 	return NULL;
 }
 
@@ -50,8 +50,8 @@ static struct claim *find_claim(struct server *server, uint64_t client)
 {
 	struct claim *claim;
 	TAILQ_FOREACH(claim, &server->claims.queue, link)
-		if (claim->client == client)
-			return claim;
+	if (claim->client == client)
+		return claim;
 	return NULL;
 }
 
@@ -63,8 +63,9 @@ static void enter_queue(struct server *server, struct server_call *call)
 	if (!claim && claims->n_queue >= max) {
 		char *message = xasprintf("%u clients are waiting for server \"%s\" already (%s)", max, server->name,
 					  limit_table[LIMIT_EXCLUSIVE_QUEUE].key);
-		server_call_fail(call, &(struct transport_reply){
-					       .code = MCPD_E_LIMIT, .message = message, .limit = LIMIT_EXCLUSIVE_QUEUE });
+		server_call_fail(call, &(struct transport_reply){ .code = MCPD_E_LIMIT,
+								  .message = message,
+								  .limit = LIMIT_EXCLUSIVE_QUEUE });
 		free(message);
 		return;
 	}
@@ -160,7 +161,7 @@ void sharing_take_queue(struct server *server, struct server_call_list *to)
 	for (struct claim *claim; (claim = TAILQ_FIRST(&server->claims.queue));) {
 		struct server_call *call;
 		TAILQ_FOREACH(call, &claim->calls, link)
-			call->claim = NULL;
+		call->claim = NULL;
 		TAILQ_CONCAT(to, &claim->calls, link);
 		free_claim(server, claim);
 	}
@@ -193,9 +194,11 @@ void sharing_tell_positions(struct manager *m, uint64_t server_id)
 	unsigned position = 0;
 	struct claim *claim;
 	struct server_call *call;
-	TAILQ_FOREACH(claim, &server->claims.queue, link) {
+	TAILQ_FOREACH(claim, &server->claims.queue, link)
+	{
 		position++;
-		TAILQ_FOREACH(call, &claim->calls, link) {
+		TAILQ_FOREACH(call, &claim->calls, link)
+		{
 			if (call->told_position == position || !call->queued)
 				continue;
 			call->told_position = position;
@@ -217,6 +220,11 @@ void sharing_tell_positions(struct manager *m, uint64_t server_id)
 void sharing_place(struct server *server, struct server_call *call)
 {
 	struct lane *lane;
+	if (server->cfg->sharing != CONFIG_SHARED && !call->client) {
+		server_call_failf(call, MCPD_E_INTERNAL, "Server \"%s\" is not shared: only clients can call it",
+				  server->name);
+		return;
+	}
 	switch (server->cfg->sharing) {
 	case CONFIG_SHARED:
 		lane_submit(server->main, call);

@@ -1,9 +1,10 @@
 /*
  * Who gets which lane: `shared`, `per-client` and `exclusive` servers (ARCHITECTURE "Sharing").
  *
- * An exclusive server is its holder's from its first call until it goes or releases it; others wait in a queue, by client, in the order of their
- * first calls (limit maxExclusiveQueue). What a process knows of its holder must not reach the next one (R25): its process ends, and the next holder
- * gets a new one once nothing of the old one is left. A server that cannot be started is held by nobody.
+ * An exclusive server is its holder's from its first call until it goes or releases it; others wait in a queue, by
+ * client, in the order of their first calls (limit maxExclusiveQueue). What a process knows of its holder must not
+ * reach the next one (R25): its process ends, and the next holder gets a new one once nothing of the old one is left. A
+ * server that cannot be started is held by nobody.
  */
 #pragma once
 
@@ -48,5 +49,6 @@ void sharing_release(struct server *server, const char *why);
 void sharing_grant(struct server *server);
 /* Moves all calls that wait in the queue to the list. */
 void sharing_take_queue(struct server *server, struct server_call_list *to);
-/* Tells the places in the queue to those whose place is another one than they know. From the outbox; may call anything. */
+/* Tells the places in the queue to those whose place is another one than they know. From the outbox; may call
+ * anything. */
 void sharing_tell_positions(struct manager *m, uint64_t server_id);

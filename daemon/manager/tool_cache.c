@@ -11,8 +11,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "log.h"
 #include "config/digest.h"
+#include "log.h"
 #include "proto/buf.h"
 #include "proto/json_scan.h"
 #include "xalloc.h"
@@ -21,23 +21,23 @@
 #define SUFFIX ".tools"
 #define TEMPORARY ".writing-"
 #define IDENTITY_LEN 32
-#define NAME_MAX_LEN 64	  /* of a server's name in a file's name */
-#define HEADER_MAX 65536  /* bytes */
+#define NAME_MAX_LEN 64  /* of a server's name in a file's name */
+#define HEADER_MAX 65536 /* bytes */
 #define FILE_MAX (1LL << 30)
 #define STALE_DAYS 30
 #define LEFTOVER_SECONDS 3600
 
 struct tool_cache {
-	char *dir;	/* NULL: nothing is kept */
-	char **told;	/* servers whose failure to be written is in the log already */
+	char *dir;   /* NULL: nothing is kept */
+	char **told; /* servers whose failure to be written is in the log already */
 	size_t n_told;
 };
 
 /* ---- names ---- */
 
 /*
- * A server's name as part of a file's name. What is not plain becomes `_`; then, so that two names never meet, `~` (never plain) and a hash of
- * the name follow.
+ * A server's name as part of a file's name. What is not plain becomes `_`; then, so that two names never meet, `~`
+ * (never plain) and a hash of the name follow.
  */
 static char *file_stem(const char *name)
 {
@@ -159,17 +159,34 @@ static int read_all(int dir, const char *file, char **ret_data, size_t *ret_len)
 	return 0;
 }
 
-enum header { H_VERSION, H_SERVER, H_IDENTITY, H_ERA, H_PROTOCOL, H_CAPABILITIES, H_COUNT, H_BYTES, H_CHECKSUM, H_MEMBERS };
+enum header {
+	H_VERSION,
+	H_SERVER,
+	H_IDENTITY,
+	H_ERA,
+	H_PROTOCOL,
+	H_CAPABILITIES,
+	H_COUNT,
+	H_BYTES,
+	H_CHECKSUM,
+	H_MEMBERS
+};
 
 static const struct json_want header_members[H_MEMBERS] = {
-	[H_VERSION] = { "mcpdToolCache", -1 }, [H_SERVER] = { "server", -1 },
-	[H_IDENTITY] = { "identity", -1 },     [H_ERA] = { "era", -1 },
-	[H_PROTOCOL] = { "protocolVersion", -1 }, [H_CAPABILITIES] = { "capabilities", -1 },
-	[H_COUNT] = { "tools", -1 },	       [H_BYTES] = { "bytes", -1 },
+	[H_VERSION] = { "mcpdToolCache", -1 },
+	[H_SERVER] = { "server", -1 },
+	[H_IDENTITY] = { "identity", -1 },
+	[H_ERA] = { "era", -1 },
+	[H_PROTOCOL] = { "protocolVersion", -1 },
+	[H_CAPABILITIES] = { "capabilities", -1 },
+	[H_COUNT] = { "tools", -1 },
+	[H_BYTES] = { "bytes", -1 },
 	[H_CHECKSUM] = { "checksum", -1 },
 };
 
-static const char *const era_names[] = { [MCP_ERA_UNKNOWN] = "unknown", [MCP_ERA_LEGACY] = "legacy", [MCP_ERA_MODERN] = "modern" };
+static const char *const era_names[] = {
+	[MCP_ERA_UNKNOWN] = "unknown", [MCP_ERA_LEGACY] = "legacy", [MCP_ERA_MODERN] = "modern"
+};
 
 static void checksum_of(struct span tools, char out[static DIGEST_HEX])
 {
@@ -180,7 +197,8 @@ static void checksum_of(struct span tools, char out[static DIGEST_HEX])
 }
 
 /* NULL with *ret filled, or what is wrong with the file. */
-static const char *parse(const char *data, size_t len, const char *name, const char *identity, struct tool_cache_entry *ret)
+static const char *parse(const char *data, size_t len, const char *name, const char *identity,
+			 struct tool_cache_entry *ret)
 {
 	const char *newline = memchr(data, '\n', len < HEADER_MAX ? len : HEADER_MAX);
 	struct span found[H_MEMBERS];
@@ -188,7 +206,8 @@ static const char *parse(const char *data, size_t len, const char *name, const c
 	char checksum[DIGEST_HEX];
 	if (!newline)
 		return "it has no header";
-	if (json_scan((struct span){ data, (size_t)(newline - data) }, header_members, H_MEMBERS, found, NULL, NULL) < 0)
+	if (json_scan((struct span){ data, (size_t)(newline - data) }, header_members, H_MEMBERS, found, NULL, NULL) <
+	    0)
 		return "its header is damaged";
 	if (json_int64(found[H_VERSION], &version) < 0 || version != FORMAT_VERSION)
 		return "it is of another version";
@@ -270,17 +289,19 @@ static void add_header(struct buf *out, const char *name, const char *identity, 
 	buf_add_json_text(out, name);
 	buf_addf(out, ",\"identity\":\"%s\",\"era\":\"%s\",\"protocolVersion\":", identity, era_names[entry->era]);
 	buf_add_json_text(out, entry->protocol_version ? entry->protocol_version : "");
-	buf_addf(out, ",\"capabilities\":%u,\"tools\":%u,\"bytes\":%zu,\"checksum\":\"%s\"}\n", entry->capabilities, entry->count,
-		 entry->tools_len, checksum);
+	buf_addf(out, ",\"capabilities\":%u,\"tools\":%u,\"bytes\":%zu,\"checksum\":\"%s\"}\n", entry->capabilities,
+		 entry->count, entry->tools_len, checksum);
 }
 
-static int write_file(int dir, const char *file, const char *name, const char *identity, const struct tool_cache_entry *entry)
+static int write_file(int dir, const char *file, const char *name, const char *identity,
+		      const struct tool_cache_entry *entry)
 {
 	struct buf header = BUF_INIT;
 	char *temporary = xasprintf(TEMPORARY "%ld-%s", (long)getpid(), file);
 	add_header(&header, name, identity, entry);
 	int error = header.error, fd = -1;
-	if (error == 0 && (fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
+	if (error == 0 &&
+	    (fd = openat(dir, temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600)) < 0)
 		error = -errno;
 	if (error == 0)
 		error = write_all(fd, buf_span(&header));
@@ -333,7 +354,8 @@ static void tell_failure(struct tool_cache *cache, const char *name, int error)
 	log_warning("server %s: its tools cannot be kept in %s: %s", name, cache->dir, strerror(-error));
 }
 
-int tool_cache_store(struct tool_cache *cache, const char *name, const char *identity, const struct tool_cache_entry *entry)
+int tool_cache_store(struct tool_cache *cache, const char *name, const char *identity,
+		     const struct tool_cache_entry *entry)
 {
 	if (!cache->dir)
 		return 0;
@@ -355,7 +377,8 @@ int tool_cache_store(struct tool_cache *cache, const char *name, const char *ide
 static bool is_older(int dir, const char *file, time_t seconds)
 {
 	struct stat st;
-	return fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) && time(NULL) - st.st_mtime > seconds;
+	return fstatat(dir, file, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode) &&
+	       time(NULL) - st.st_mtime > seconds;
 }
 
 static void remove_stale(int dir, const char *file, void *arg)

@@ -83,7 +83,8 @@ struct span tool_list_find(const struct tool_list *list, struct span name)
 	return SPAN_NONE;
 }
 
-/* Whether each of the elements is in the list with the same bytes, in the same order: a server leaves tools out, it does not shuffle them. */
+/* Whether each of the elements is in the list with the same bytes, in the same order: a server leaves tools out, it
+ * does not shuffle them. */
 static bool contains(const struct tool_list *list, struct span elements)
 {
 	struct json_iter mine, theirs;

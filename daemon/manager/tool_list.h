@@ -1,17 +1,17 @@
 /*
  * One server's tools as they are known now: the server's own bytes, and a revision (M2, PROTOCOL "tools/list").
  *
- * Where servers are not shared, several connections report lists, and some servers offer fewer tools to a client that declared fewer
- * capabilities. The list is one for all (ARCHITECTURE "Sharing"): what a connection with fewer capabilities reports only replaces a list of
- * one with more if it has something that the list does not have.
+ * Where servers are not shared, several connections report lists, and some servers offer fewer tools to a client that
+ * declared fewer capabilities. The list is one for all (ARCHITECTURE "Sharing"): what a connection with fewer
+ * capabilities reports only replaces a list of one with more if it has something that the list does not have.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "loop/loop.h"
 #include "config/digest.h"
+#include "loop/loop.h"
 #include "proto/span.h"
 
 /* What the client of a connection could do, as far as servers make tools depend on it. */
@@ -22,8 +22,8 @@ enum tool_capability { TOOL_CAP_SAMPLING = 1, TOOL_CAP_ELICITATION = 2, TOOL_CAP
 unsigned tool_capabilities_of(const char *capabilities);
 
 struct tool_list {
-	char *name;	/* the server's; part of the revision */
-	char *text;	/* JSON array text; NULL: nothing is known */
+	char *name; /* the server's; part of the revision */
+	char *text; /* JSON array text; NULL: nothing is known */
 	size_t len;
 	unsigned count;
 	unsigned capabilities; /* those it was listed with */
@@ -33,8 +33,8 @@ struct tool_list {
 void tool_list_init(struct tool_list *list, const char *server_name);
 void tool_list_done(struct tool_list *list);
 /*
- * Takes the array over if it says something new, and returns whether the list is another one now. The text of a list that is replaced
- * stays readable until the loop's next pass. elements must be valid JSON, an array.
+ * Takes the array over if it says something new, and returns whether the list is another one now. The text of a list
+ * that is replaced stays readable until the loop's next pass. elements must be valid JSON, an array.
  */
 bool tool_list_adopt(struct tool_list *list, struct loop *loop, struct span elements, unsigned capabilities);
 /* Forgets the list; its text stays readable until the loop's next pass. */

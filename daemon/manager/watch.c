@@ -81,7 +81,8 @@ void watch_list(struct instance *inst)
 	}
 	/* The first one is part of the connect flow. */
 	int64_t timeout_ms = inst->connected ? cfg->timeout_ms : cfg->connect_timeout_ms;
-	w->listing = listing_start(inst->client, SPAN_LIT("\"tools/list\""), "tools", timeout_ms, &inst->m->limits, on_listed, inst);
+	w->listing = listing_start(inst->client, SPAN_LIT("\"tools/list\""), "tools", timeout_ms, &inst->m->limits,
+				   on_listed, inst);
 }
 
 static void on_burst(void *arg)
@@ -167,7 +168,8 @@ static void reopen_stream(struct instance *inst, bool worked)
 	w->stream_worked |= worked;
 	if (now - w->stream_opened_ms >= WATCH_STREAM_STABLE_MS)
 		w->stream_attempt = 0;
-	timer_set(w->stream_timer, now + reconnect_delay(&w->stream_delays, ++w->stream_attempt, WATCH_STREAM_DELAY_MAX_MS));
+	timer_set(w->stream_timer,
+		  now + reconnect_delay(&w->stream_delays, ++w->stream_attempt, WATCH_STREAM_DELAY_MAX_MS));
 }
 
 static void on_listen_end(void *arg, const struct transport_reply *reply)
@@ -177,7 +179,8 @@ static void on_listen_end(void *arg, const struct transport_reply *reply)
 		return;
 	/* A server that knows no such method announces nothing. */
 	int64_t code = 0;
-	if (reply->code == MCPD_E_SERVER && json_int64(json_member(reply->error, "code"), &code) == 0 && code == MCPD_E_METHOD_NOT_FOUND) {
+	if (reply->code == MCPD_E_SERVER && json_int64(json_member(reply->error, "code"), &code) == 0 &&
+	    code == MCPD_E_METHOD_NOT_FOUND) {
 		inst->watch.stream_off = true;
 		return;
 	}
@@ -187,10 +190,12 @@ static void on_listen_end(void *arg, const struct transport_reply *reply)
 	lane_note_failure(inst->lane, inst, reply);
 }
 
-/* Whether a status means that there is no such stream, and never will be. 405 says so (H11); others mean it with one of these. */
+/* Whether a status means that there is no such stream, and never will be. 405 says so (H11); others mean it with one
+ * of these. */
 static bool is_refusal(int http_status)
 {
-	return http_status == 400 || http_status == 403 || http_status == 404 || http_status == 406 || http_status == 501;
+	return http_status == 400 || http_status == 403 || http_status == 404 || http_status == 406 ||
+	       http_status == 501;
 }
 
 void watch_listener_ended(struct instance *inst, int http_status, const char *message)
@@ -200,12 +205,15 @@ void watch_listener_ended(struct instance *inst, int http_status, const char *me
 		w->stream_off = true;
 		return;
 	}
-	log_debug("server %s: its announcements ended: %s", inst->lane->server->name, message ? message : "the stream was closed");
+	log_debug("server %s: its announcements ended: %s", inst->lane->server->name,
+		  message ? message : "the stream was closed");
 	reopen_stream(inst, http_status == 0 || (http_status >= 200 && http_status < 300));
 	if (http_status == 404 && w->stream_worked)
 		/* The stream had been there: what is not found any more is the session (R30). */
-		lane_note_failure(inst->lane, inst,
-				  &(struct transport_reply){ .code = MCPD_E_HTTP, .http_status = 404, .session_lost = true, .message = message });
+		lane_note_failure(
+			inst->lane, inst,
+			&(struct transport_reply){
+				.code = MCPD_E_HTTP, .http_status = 404, .session_lost = true, .message = message });
 }
 
 /* ---- whether it is alive ---- */
@@ -228,7 +236,8 @@ static void on_pong(void *arg, const struct transport_reply *reply)
 	bool silent = reply->code == MCPD_E_TIMEOUT && inst->heard_ms <= sent_ms;
 	bool unreachable = reply->code == MCPD_E_TRANSPORT && transport_is_connected(inst->transport);
 	if (silent || unreachable) {
-		snprintf(message, sizeof message, "it did not answer a ping within %lld ms", (long long)reply->timeout_ms);
+		snprintf(message, sizeof message, "it did not answer a ping within %lld ms",
+			 (long long)reply->timeout_ms);
 		char *reason = xstrdup(silent ? message : reply->message);
 		instance_end_lost(inst);
 		lane_lost(lane, reason, false);
@@ -254,7 +263,8 @@ void watch_ping(struct instance *inst)
 	struct mcp_call_options options = { .timeout_ms = timeout_ms, .done = on_pong, .arg = inst };
 	w->ping_sent_ms = loop_now_ms();
 	/* Modern servers know no ping, but all of them know this. */
-	mcp_client_call(inst->client, modern ? SPAN_LIT("\"server/discover\"") : SPAN_LIT("\"ping\""), SPAN_NONE, &options);
+	mcp_client_call(inst->client, modern ? SPAN_LIT("\"server/discover\"") : SPAN_LIT("\"ping\""), SPAN_NONE,
+			&options);
 }
 
 static void on_ping_timer(void *arg)

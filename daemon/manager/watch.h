@@ -1,11 +1,11 @@
 /*
  * What keeps an instance's tools current and notices that it hangs.
  *
- * Tools are listed at once after the handshake, and again once per burst of list_changed (R28): never two listings at a time, and one more
- * if something changed while one was under way. Announcements come on their own stream where the server wants one: the listener of
- * legacy HTTP servers (H11), `subscriptions/listen` of modern ones; either is opened again with growing delays when it ends, and the tools are listed
- * again, since an announcement may have been missed. With `pingInterval`, a server that says nothing for that long is asked, and ended when it
- * does not answer.
+ * Tools are listed at once after the handshake, and again once per burst of list_changed (R28): never two listings at a
+ * time, and one more if something changed while one was under way. Announcements come on their own stream where the
+ * server wants one: the listener of legacy HTTP servers (H11), `subscriptions/listen` of modern ones; either is opened
+ * again with growing delays when it ends, and the tools are listed again, since an announcement may have been missed.
+ * With `pingInterval`, a server that says nothing for that long is asked, and ended when it does not answer.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ struct listing;
 
 #define WATCH_BURST_MS 100
 #define WATCH_STREAM_DELAY_MAX_MS 30000
-#define WATCH_PING_MS 10000 /* for the answer to a ping, without pingInterval */
+#define WATCH_PING_MS 10000          /* for the answer to a ping, without pingInterval */
 #define WATCH_STREAM_STABLE_MS 10000 /* a stream that lived as long starts with the shortest delay again */
 
 struct watch {

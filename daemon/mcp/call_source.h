@@ -1,4 +1,5 @@
-/* What a call is made of; and a copy of it, kept while a modern server may want it sent again with more input (mcp/input_required.h). */
+/* What a call is made of; and a copy of it, kept while a modern server may want it sent again with more input
+ * (mcp/input_required.h). */
 #pragma once
 
 #include "mcp/mcp_client.h"

@@ -1,6 +1,7 @@
 /*
- * Calls to a server: sent with a progress token of our own and, to a modern server, with its per-request `_meta`; repeated with more input where a modern
- * server wants that; cancelled in the way of the server's era (C5); completed exactly once.
+ * Calls to a server: sent with a progress token of our own and, to a modern server, with its per-request `_meta`;
+ * repeated with more input where a modern server wants that; cancelled in the way of the server's era (C5); completed
+ * exactly once.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -51,7 +52,8 @@ static void complete(struct call *call, const struct transport_reply *reply, boo
 		done(arg, reply);
 }
 
-/* Completes a call with a failure that no request of the transport tells, in the next gap between passes. Takes over object. */
+/* Completes a call with a failure that no request of the transport tells, in the next gap between passes. Takes over
+ * object. */
 static void end_with(struct call *call, int code, const char *text, char *object, bool sent)
 {
 	call->state = CALL_ENDING;
@@ -219,7 +221,8 @@ static bool is_neutral(const struct call *call, struct span method)
 	return call->owner == 0 && (json_string_is(method, "ping") || json_string_is(method, "server/discover"));
 }
 
-/* Whether the answer must be looked at for a task: 2025-11-25 makes tasks of calls that ask for it, modern servers as they like. */
+/* Whether the answer must be looked at for a task: 2025-11-25 makes tasks of calls that ask for it, modern servers as
+ * they like. */
 static bool may_become_task(const struct mcp_client *client, struct span params)
 {
 	return client->facts.has_tasks && (client_is_modern(client) || json_member(params, "task").ptr != NULL);

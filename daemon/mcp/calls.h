@@ -1,5 +1,6 @@
 /*
- * The calls to one server that are in flight, and those given up whose answer may still come (tombstones, PITFALLS "Lifetimes" 7).
+ * The calls to one server that are in flight, and those given up whose answer may still come (tombstones, PITFALLS
+ * "Lifetimes" 7).
  *
  * A table of rows and what can be proven from it (ARCHITECTURE "Sharing"): it sends nothing and completes nothing.
  */
@@ -42,7 +43,8 @@ struct call {
 	char *error_object; /* MCPD_E_SERVER: JSON */
 	bool error_sent;
 
-	/* Modern servers: what is needed to send it again, the round under way, rounds so far, and the clock while its asker is asked. */
+	/* Modern servers: what is needed to send it again, the round under way, rounds so far, and the clock while its
+	 * asker is asked. */
 	struct call_source *source;
 	struct input_round *round;
 	unsigned rounds;
@@ -68,7 +70,8 @@ struct call_table {
 	unsigned n_given_up;
 	struct timer *expiry; /* of the first tombstone to go */
 	int64_t expiry_ms;
-	int64_t overflow_until_ms; /* there were more tombstones than are kept: nothing can be proven from the table until then */
+	int64_t overflow_until_ms; /* there were more tombstones than are kept: nothing can be proven from the table
+				      until then */
 };
 
 void call_table_init(struct call_table *table, struct loop *loop);
@@ -87,6 +90,7 @@ void call_table_remove(struct call_table *table, struct call *call);
 /* Live rows of an owner; 0: of all. */
 unsigned call_table_count(const struct call_table *table, uint64_t owner);
 
-/* Whose a question is that came on the stream of a request (0: unknown). ret_owner and ret_call are 0 where the proof gives none. */
+/* Whose a question is that came on the stream of a request (0: unknown). ret_owner and ret_call are 0 where the proof
+ * gives none. */
 enum mcp_proof call_table_prove(const struct call_table *table, uint64_t on_request, uint64_t *ret_owner,
 				uint64_t *ret_call);

@@ -169,7 +169,8 @@ static void win_modern(struct handshake *h, const char *version, struct span res
 	succeed(h);
 }
 
-/* initialize has come to nothing. A probe still pending may yet be answered by a modern server that refuses initialize. */
+/* initialize has come to nothing. A probe still pending may yet be answered by a modern server that refuses initialize.
+ */
 static void initialize_failed(struct handshake *h, const struct era_finding *finding,
 			      const struct transport_reply *reply)
 {

@@ -1,19 +1,21 @@
 /*
  * The opening of a conversation (contract L2): which era the server is of, and what it tells about itself.
  *
- *   hint UNKNOWN  server/discover; initialize as soon as that is answered as only a legacy server does, or after the grace with the
- *                 probe still pending: the first success decides, the loser is dropped without a word to the server (C5)
+ *   hint UNKNOWN                 server/discover; initialize as soon as that is answered as only a legacy server does,
+ *                                or after the grace with the probe still pending: the first success decides, the
+ *                                loser is dropped without a word to the server (C5)
  *   hint LEGACY, or skip_probe   initialize alone
- *   hint MODERN   server/discover alone; initialize if a legacy server answers it
+ *   hint MODERN                  server/discover alone; initialize if a legacy server answers it
  *
- * Embedded in the MCP client, whose transport it uses; its requests may outlive its decision, so it is done only with the transport.
+ * Embedded in the MCP client, whose transport it uses; its requests may outlive its decision, so it is done only with
+ * the transport.
  */
 #pragma once
 
 #include "mcp/facts.h"
 #include "mcp/mcp_client.h"
 
-/* NULL: the facts are set and the transport knows its version; or why not. Once, unless handshake_stop() comes first. */
+/* NULL: the facts are set and the transport knows its version; or why not. Once, unless handshake_stop() is first. */
 typedef void handshake_done_fn(void *arg, const struct mcp_failure *failure);
 
 struct handshake_options {
@@ -48,7 +50,8 @@ struct handshake {
 	enum handshake_phase phase;
 	struct handshake_leg probe, initialize;
 	struct timer *timer; /* the probe's grace; later, what is left to a probe when initialize was refused */
-	/* A leg has failed while the other is pending: what to say if that fails too. The probe's word is the better one. */
+	/* A leg has failed while the other is pending: what to say if that fails too. The probe's word is the better
+	 * one. */
 	enum mcp_failure_kind failed_kind;
 	char *failed_message;
 	bool failed_by_probe;

@@ -24,7 +24,8 @@ struct listing {
 	bool check_tools;
 	struct buf warning; /* cut at WARNING_MAX */
 
-	/* Cursors seen: a hash set of their 64-bit hashes, 0 being no entry. A power of two in size, at most half full. */
+	/* Cursors seen: a hash set of their 64-bit hashes, 0 being no entry. A power of two in size, at most half full.
+	 */
 	uint64_t *cursors;
 	size_t n_cursors, cursors_cap;
 };
@@ -152,7 +153,8 @@ static void grow_cursors(struct listing *listing)
 	free(old);
 }
 
-/* Whether the cursor was there before; remembers it. Two cursors with one hash would end the walk early, with a warning: once in 2^64. */
+/* Whether the cursor was there before; remembers it. Two cursors with one hash would end the walk early, with a
+ * warning: once in 2^64. */
 static bool is_repeated(struct listing *listing, struct span cursor)
 {
 	uint64_t hash = json_string_hash(cursor);

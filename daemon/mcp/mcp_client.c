@@ -177,8 +177,7 @@ static void on_handshake(void *arg, const struct mcp_failure *failure)
 	client->callbacks.on_ready(client->arg, NULL);
 }
 
-static enum mcp_failure_kind connect_failure_kind(const struct mcp_client *client,
-						  const struct transport_reply *failure)
+static enum mcp_failure_kind connect_failure_kind(const struct transport_reply *failure)
 {
 	switch (failure->code) {
 	case MCPD_E_NEEDS_AUTH:
@@ -186,8 +185,7 @@ static enum mcp_failure_kind connect_failure_kind(const struct mcp_client *clien
 	case MCPD_E_TIMEOUT:
 		return MCP_FAIL_TIMEOUT;
 	case MCPD_E_TRANSPORT:
-		/* A command that cannot be executed (S8), or a stream that could not be opened (H14). */
-		return transport_kind_of(client->transport) == TRANSPORT_STDIO ? MCP_FAIL_PERMANENT : MCP_FAIL_LOST;
+		return failure->permanent ? MCP_FAIL_PERMANENT : MCP_FAIL_LOST;
 	default:
 		return failure->http_status == 401 ? MCP_FAIL_NEEDS_AUTH : MCP_FAIL_REFUSED;
 	}
@@ -204,7 +202,7 @@ static void on_connect(void *arg, const struct transport_reply *reply)
 	}
 	char *message = xasprintf("Server \"%s\": %s", client->server, reply->message);
 	struct mcp_failure failure = {
-		.kind = connect_failure_kind(client, reply),
+		.kind = connect_failure_kind(reply),
 		.message = message,
 		.reply = reply,
 	};

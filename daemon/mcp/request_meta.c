@@ -15,7 +15,8 @@ int request_meta_apply(const struct request_meta *meta, struct span params, stru
 {
 	char token[24];
 	struct span version = SPAN_LIT("\"" MCP_MODERN_VERSION "\"");
-	/* Towards a legacy server they are only removed: one that speaks both eras would take the request for a modern one. */
+	/* Towards a legacy server they are only removed: one that speaks both eras would take the request for a modern
+	 * one. */
 	struct jsonrpc_meta_edit edits[] = {
 		{ "progressToken", SPAN_NONE },
 		{ KEY("protocolVersion"), meta->modern ? version : SPAN_NONE },

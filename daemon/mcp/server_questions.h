@@ -1,6 +1,6 @@
 /*
- * The questions of a server that wait for an answer from above: its requests (legacy, S5) and its input requests (modern).
- * Numbers are never reused, so that a late or second answer misses.
+ * The questions of a server that wait for an answer from above: its requests (legacy, S5) and its input requests
+ * (modern). Numbers are never reused, so that a late or second answer misses.
  */
 #pragma once
 

@@ -89,7 +89,8 @@ static char *find_path(void)
 	return found;
 }
 
-static bool is_delegated(const char *dir)
+/* Marked by a system manager. */
+static bool is_marked(const char *dir)
 {
 	static const char *const marks[] = { "user.delegate", "trusted.delegate" };
 	char value[8];
@@ -99,7 +100,19 @@ static bool is_delegated(const char *dir)
 	return false;
 }
 
-/* The delegated directory this process is in, or directly below (DelegateSubgroup=, or mcpd started again); NULL if there is none. */
+/* A user manager marks nothing. But all of its cgroups are its user's, and one of a service whose main process we
+ * are is ours. */
+static bool is_own_service(const char *dir)
+{
+	static const char suffix[] = ".service";
+	const char *main_pid = getenv("SYSTEMD_EXEC_PID");
+	size_t len = strlen(dir), suffix_len = sizeof suffix - 1;
+	return main_pid && atoi(main_pid) == getpid() && len > suffix_len &&
+	       strcmp(dir + len - suffix_len, suffix) == 0;
+}
+
+/* The delegated directory this process is in, or directly below (DelegateSubgroup=, or mcpd started again); NULL if
+ * there is none. */
 static char *find_delegated(bool *ret_in_leaf)
 {
 	char *mount = find_mount();
@@ -108,11 +121,11 @@ static char *find_delegated(bool *ret_in_leaf)
 	free(mount);
 	free(path);
 	*ret_in_leaf = false;
-	if (!dir || is_delegated(dir))
+	if (!dir || is_marked(dir) || is_own_service(dir))
 		return dir;
 	*ret_in_leaf = true;
 	*strrchr(dir, '/') = '\0';
-	if (is_delegated(dir))
+	if (is_marked(dir))
 		return dir;
 	free(dir);
 	return NULL;

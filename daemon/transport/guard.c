@@ -20,8 +20,8 @@
 /* After keeper_keep_only(). */
 #define SOCKET_FD 3
 
-/* Milliseconds: between two looks at strays, from the first to the last; how long keepers may take once the daemon is gone; how long their
- * remains may. */
+/* Milliseconds: between two looks at strays, from the first to the last; how long keepers may take once the daemon
+ * is gone; how long their remains may. */
 #define SWEEP_PAUSE_MIN 2
 #define SWEEP_PAUSE_MAX 500
 #define KEEPERS_MAY_TAKE 5000
@@ -30,8 +30,8 @@
 
 struct kept {
 	pid_t pid; /* 0: the keeper was killed, its strays are being swept */
-	/* Our copy of its end of the control socket. The daemon sees the end of a keeper's tree by the end of that socket, so it is held until no
-	 * stray is left. */
+	/* Our copy of its end of the control socket. The daemon sees the end of a keeper's tree by the end of that
+	 * socket, so it is held until no stray is left. */
 	int control;
 };
 

@@ -71,7 +71,7 @@ void exchange_end(struct exchange *x)
 void exchange_drain(struct exchange *x)
 {
 	struct http *h = x->http;
-	if (!x->transfer || h->n_draining >= HTTP_DRAINS_MAX) {
+	if (!x->transfer || !http_is_open(h) || h->n_draining >= HTTP_DRAINS_MAX) {
 		exchange_end(x);
 		return;
 	}

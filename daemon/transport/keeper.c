@@ -27,7 +27,8 @@
 /* From 3 on, after keeper_keep_only(). */
 enum { CONTROL_FD = 3, ORDER_FD, IN_FD, OUT_FD, ERR_FD };
 
-/* Pauses between two looks while killing, in milliseconds; and after how long a tree that will not go is told to the daemon. */
+/* Pauses between two looks while killing, in milliseconds; and after how long a tree that will not go is told to the
+ * daemon. */
 #define KILL_PAUSE_MIN 2
 #define KILL_PAUSE_MAX 500
 #define KILL_TELL_AFTER 5000
@@ -272,7 +273,8 @@ static void start_server(struct keeper *k)
 	close(ERR_FD);
 }
 
-/* Once the pipe ends, the server has executed, or has said why not. A failed one is reaped without a word: it never was. */
+/* Once the pipe ends, the server has executed, or has said why not. A failed one is reaped without a word: it never
+ * was. */
 static void read_exec_notes(struct keeper *k)
 {
 	struct exec_note note;

@@ -1,13 +1,15 @@
 /*
- * The keeper: one small process per server, between the daemon and the server, that holds the server's whole tree together.
+ * The keeper: one small process per server, between the daemon and the server, that holds the server's whole tree
+ * together.
  *
- * It is a child subreaper, so whatever the server starts stays below it: double-forked, in sessions of its own, ignoring every signal. It starts the
- * server, tells how that went and how the server ended, sends SIGTERM or SIGKILL to the whole tree when told, and exits once nothing of the tree
- * is left. When its control socket ends, the daemon is gone: it kills the tree at once. Two servers are never confused, since
- * each has a keeper of its own.
+ * It is a child subreaper, so whatever the server starts stays below it: double-forked, in sessions of its own,
+ * ignoring every signal. It starts the server, tells how that went and how the server ended, sends SIGTERM or SIGKILL
+ * to the whole tree when told, and exits once nothing of the tree is left. When its control socket ends, the daemon is
+ * gone: it kills the tree at once. Two servers are never confused, since each has a keeper of its own.
  *
- * A keeper is a child of the guard (transport/guard.h), which was forked when the daemon was small and single-threaded: no program to find or
- * exec, also after an upgrade has replaced it, and the memory of a keeper is a few pages. In ps it is "mcpd-keeper: NAME".
+ * A keeper is a child of the guard (transport/guard.h), which was forked when the daemon was small and single-threaded:
+ * no program to find or exec, also after an upgrade has replaced it, and the memory of a keeper is a few pages. In ps
+ * it is "mcpd-keeper: NAME".
  */
 #pragma once
 
@@ -19,10 +21,14 @@
 #define KEEPER_KILL 'K'
 
 enum keeper_event_type {
-	KEEPER_STARTED, /* the server runs: a is its pid, b 0 or the negative errno with which its cgroup could not be entered */
-	KEEPER_FAILED,	/* it does not: a is a positive errno, b an enum keeper_stage */
-	KEEPER_EXITED,	/* the server's main process has ended: a is waitid's code, b its status */
-	KEEPER_ENDED,	/* nothing of the tree is left, or (after a long time of killing) a processes will not go */
+	/* The server runs: a is its pid, b 0 or the negative errno with which its cgroup could not be entered. */
+	KEEPER_STARTED,
+	/* It does not: a is a positive errno, b an enum keeper_stage. */
+	KEEPER_FAILED,
+	/* The server's main process has ended: a is waitid's code, b its status. */
+	KEEPER_EXITED,
+	/* Nothing of the tree is left, or (after a long time of killing) `a` processes will not go. */
+	KEEPER_ENDED,
 };
 
 enum keeper_stage { KEEPER_STAGE_FORK, KEEPER_STAGE_CHDIR, KEEPER_STAGE_EXEC };
@@ -36,7 +42,8 @@ struct keeper_event {
 /* What is to be started, as strings in a file: counts first, then the NUL-terminated strings in this order. */
 struct keeper_order {
 	uint32_t n_programs, n_args, n_env;
-	/* name, cwd, cgroup leaf ("" for none), programs to try in turn, arguments (the zeroth included), environment */
+	/* name, cwd, cgroup leaf ("" for none), programs to try in turn, arguments (the zeroth included),
+	 * environment */
 };
 
 /* The descriptors of a new keeper, in the order in which they are sent to the guard. */

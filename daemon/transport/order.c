@@ -34,7 +34,7 @@ static bool same_name(const char *a, const char *b)
 /* What systemd told the daemon is not for the servers. */
 static bool is_private(const char *variable)
 {
-	static const char *const names[] = { "NOTIFY_SOCKET=",	"LISTEN_FDS=",	   "LISTEN_PID=", "LISTEN_FDNAMES=",
+	static const char *const names[] = { "NOTIFY_SOCKET=",  "LISTEN_FDS=",    "LISTEN_PID=",  "LISTEN_FDNAMES=",
 					     "LISTEN_PIDFDID=", "WATCHDOG_USEC=", "WATCHDOG_PID=" };
 	for (size_t i = 0; i < sizeof names / sizeof *names; i++)
 		if (strncmp(variable, names[i], strlen(names[i])) == 0)

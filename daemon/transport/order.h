@@ -1,16 +1,19 @@
 /*
- * What a keeper is to start (struct keeper_order), written into a file without a name: nothing of it is limited by a socket's buffers, and nothing is
- * left to be worked out between fork and exec.
+ * What a keeper is to start (struct keeper_order), written into a file without a name: nothing of it is limited by a
+ * socket's buffers, and nothing is left to be worked out between fork and exec.
  */
 #pragma once
 
 struct order {
 	const char *name, *command;
 	const char *const *args; /* NULL-terminated, without the zeroth; may be NULL */
-	const char *const *env;	 /* NULL-terminated; adds to and replaces the daemon's own environment (S8), without what systemd told the daemon alone */
-	const char *cwd;	 /* NULL: $HOME of the resulting environment, or / */
-	const char *leaf;	 /* cgroup, or NULL */
+	/* NULL-terminated; adds to and replaces the daemon's own environment (S8), without what systemd told the daemon
+	 * alone. */
+	const char *const *env;
+	const char *cwd;  /* NULL: $HOME of the resulting environment, or / */
+	const char *leaf; /* cgroup, or NULL */
 };
 
-/* 0 with the file, or a negative errno. In both cases the PATH along which the command is searched, and the directory; free() both. */
+/* 0 with the file, or a negative errno. In both cases the PATH along which the command is searched, and the
+ * directory; free() both. */
 int order_write(const struct order *order, int *ret_fd, char **ret_path, char **ret_cwd);

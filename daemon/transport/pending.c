@@ -25,13 +25,13 @@ struct op {
 	enum pending_kind kind;
 	enum op_state state;
 	struct op *prev, *next; /* in the list of its state */
-	struct op *chain;	/* in its hash bucket */
+	struct op *chain;       /* in its hash bucket */
 	size_t heap_index;
 	int64_t deadline_ms, timeout_ms, latest_ms, max_timeout_ms;
 	bool extended;
 	bool leaves_tomb; /* given up, not answered */
-	bool late;	  /* the answer came while the completion was due */
-	uint64_t turn;	  /* in the order of ending */
+	bool late;        /* the answer came while the completion was due */
+	uint64_t turn;    /* in the order of ending */
 	struct transport_reply reply;
 	char *message; /* owns reply.message */
 	transport_done_fn *done;
@@ -310,9 +310,9 @@ static void time_out(struct pending *p, struct op *op)
 {
 	op->leaves_tomb = op->kind == PENDING_REQUEST;
 	enum pending_phase phase = give_up(p, op);
-	const char *what = op->kind == PENDING_NOTIFY	 ? "Notify" :
+	const char *what = op->kind == PENDING_NOTIFY ? "Notify" :
 			   phase == PENDING_STREAMING ? "SSE response" :
-							   "Request";
+							"Request";
 	char message[64];
 	snprintf(message, sizeof message, "%s timeout after %" PRId64 "ms", what, op->timeout_ms);
 	struct transport_reply reply = {

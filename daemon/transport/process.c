@@ -19,7 +19,8 @@
 #include "transport/order.h"
 #include "xalloc.h"
 
-/* Milliseconds: until an order is tried again that the guard could not take; and how long SIGKILL may take before we go on without. */
+/* Milliseconds: until an order is tried again that the guard could not take; and how long SIGKILL may take before we
+ * go on without. */
 #define ORDER_AGAIN 5
 #define KILL_MAY_TAKE 10000
 
@@ -38,7 +39,7 @@ enum process_state {
 	PROCESS_ORDERED,
 	PROCESS_RUNNING,
 	PROCESS_EXITED, /* or never executed; something of the tree may be left */
-	PROCESS_GONE,	/* nothing is left */
+	PROCESS_GONE,   /* nothing is left */
 };
 
 enum end_step { END_NOT, END_BY_ITSELF, END_TERM, END_KILL, END_DONE };
@@ -94,16 +95,18 @@ static bool is_passing(int error)
 static char *describe_failure(const struct process *p, int error, enum keeper_stage stage)
 {
 	if (stage == KEEPER_STAGE_CHDIR)
-		return xasprintf("cannot enter the directory \"%s\" to run \"%s\": %s", p->cwd, p->command, strerror(error));
+		return xasprintf("cannot enter the directory \"%s\" to run \"%s\": %s", p->cwd, p->command,
+				 strerror(error));
 	if (stage == KEEPER_STAGE_FORK)
 		return xasprintf("cannot start a process for \"%s\": %s", p->command, strerror(error));
 	if (!*p->command)
 		return xasprintf("cannot execute \"\": the command is empty");
 	if (strchr(p->command, '/'))
 		return xasprintf("cannot execute \"%s\": %s", p->command, strerror(error));
-	return xasprintf("cannot execute \"%s\": %s (PATH searched: %s; if it is elsewhere, give its full path, or PATH in the "
-			 "server's env)",
-			 p->command, strerror(error), p->searched_path);
+	return xasprintf(
+		"cannot execute \"%s\": %s (PATH searched: %s; if it is elsewhere, give its full path, or PATH in the "
+		"server's env)",
+		p->command, strerror(error), p->searched_path);
 }
 
 static void tell_failure(struct process *p, int error, enum keeper_stage stage)
@@ -269,7 +272,8 @@ static void on_event(struct process *p, const struct keeper_event *event)
 	}
 }
 
-/* The socket ended before its time: the keeper was killed. The guard has swept what it left before letting go of the socket. */
+/* The socket ended before its time: the keeper was killed. The guard has swept what it left before letting go of the
+ * socket. */
 static void on_keeper_lost(struct process *p)
 {
 	log_warning("server %s: its mcpd-keeper was killed", p->name);

@@ -10,8 +10,8 @@
 #include "transport/stdio_internal.h"
 #include "xalloc.h"
 
-/* How long a process that is known to be dead may still be read from, for a grandchild that holds its pipe, in milliseconds (PITFALLS
- * "Children"); and how much is read at most of what is in the pipe then. */
+/* How long a process that is known to be dead may still be read from, for a grandchild that holds its pipe, in
+ * milliseconds (PITFALLS "Children"); and how much is read at most of what is in the pipe then. */
 #define DRAIN_MS 50
 #define DRAIN_BYTES ((size_t)2 << 20)
 

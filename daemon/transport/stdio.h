@@ -1,4 +1,5 @@
-/* The stdio transport (contract S1 to S14): one child process, lines on its stdin and stdout, its stderr kept moving. */
+/* The stdio transport (contract S1 to S14): one child process, lines on its stdin and stdout, its stderr kept
+ * moving. */
 #pragma once
 
 #include "loop/loop.h"
@@ -8,15 +9,17 @@
 struct process_host;
 
 struct stdio_options {
-	const char *name;	    /* the server's, for messages and the cgroup's name */
-	const char *command;	    /* found along PATH of the resulting environment, if it has no slash */
-	const char *const *args;    /* NULL-terminated */
-	const char *const *env;	    /* "NAME=value", NULL-terminated; adds to and replaces the daemon's own environment (S8) */
-	const char *cwd;	    /* NULL: $HOME */
-	int64_t timeout_ms;	    /* default for requests (C1) */
-	int64_t grace_ms;	    /* between closing stdin and SIGTERM, and between that and SIGKILL (S9) */
-	const struct limits *limits; /* must outlive the transport */
-	struct process_host *host;   /* how process trees are ended on this machine (transport/process.h); must outlive the transport */
+	const char *name;        /* the server's, for messages and the cgroup's name */
+	const char *command;     /* found along PATH of the resulting environment, if it has no slash */
+	const char *const *args; /* NULL-terminated */
+	const char *const
+		*env;       /* "NAME=value", NULL-terminated; adds to and replaces the daemon's own environment (S8) */
+	const char *cwd;    /* NULL: $HOME */
+	int64_t timeout_ms; /* default for requests (C1) */
+	int64_t grace_ms;   /* between closing stdin and SIGTERM, and between that and SIGKILL (S9) */
+	/* Both must outlive the transport. */
+	const struct limits *limits;
+	struct process_host *host; /* transport/process.h */
 };
 
 /* Copies what it needs. Never NULL. */

@@ -34,10 +34,10 @@ struct stdio {
 
 	enum stdio_state state;
 	int start_error; /* of the pipes */
-	bool batches;	 /* a peer of 2025-03-26 */
+	bool batches;    /* a peer of 2025-03-26 */
 	bool closed_by_us, connected_once, failed_all;
-	char *exit_how; /* how the process ended by itself */
-	char *lost_how;	 /* what was noticed first */
+	char *exit_how;  /* how the process ended by itself */
+	char *lost_how;  /* what was noticed first */
 	char *error_how; /* a failure of the pipes themselves */
 	struct tail stderr_tail;
 	uint64_t noise_lines;

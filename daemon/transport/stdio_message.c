@@ -8,7 +8,8 @@
 
 /* --- sending --- */
 
-/* An operation's data is the offset at which it begins in the stream; compared by difference, so that it may wrap where pointers are short. */
+/* An operation's data is the offset at which it begins in the stream; compared by difference, so that it may wrap
+ * where pointers are short. */
 enum pending_phase stdio_phase(const struct stdio *s, const void *data)
 {
 	if (!s->io || s->state == STDIO_STARTING)

@@ -1,4 +1,5 @@
-/* The last lines that a server wrote to stderr: when it dies, they are the most useful thing there is to tell (PITFALLS "Children"). */
+/* The last lines that a server wrote to stderr: when it dies, they are the most useful thing there is to tell
+ * (PITFALLS "Children"). */
 #pragma once
 
 #include <stddef.h>
@@ -10,7 +11,7 @@
 
 struct tail {
 	char *lines[TAIL_LINES]; /* a ring */
-	unsigned count;		 /* of all lines ever */
+	unsigned count;          /* of all lines ever */
 };
 
 /* Blank lines are left out, long ones cut. */

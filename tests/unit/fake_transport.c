@@ -395,6 +395,7 @@ void fake_connected(struct fake_transport *fake)
 	struct transport_reply reply = {
 		.code = fake->options.connect_code ? fake->options.connect_code : MCPD_E_TRANSPORT,
 		.message = fake->options.connect_error,
+		.permanent = !fake->options.connect_may_pass,
 	};
 	fake->base.callbacks.on_connect(fake->base.arg, &reply);
 }

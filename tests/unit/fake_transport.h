@@ -1,8 +1,10 @@
 /*
- * A scripted transport (daemon/transport/transport.h) for the floors above: it records what it is told, and the test plays the server.
+ * A scripted transport (daemon/transport/transport.h) for the floors above: it records what it is told, and the test
+ * plays the server.
  *
- * It keeps the interface's promises: completions exactly once and from a task where the code under test is what ends an operation; what the test
- * does (fake_answer(), fake_exit(), ...) is an event of the loop and calls back at once. It checks what it is given: params must be valid JSON on one line.
+ * It keeps the interface's promises: completions exactly once and from a task where the code under test is what ends an
+ * operation; what the test does (fake_answer(), fake_exit(), ...) is an event of the loop and calls back at once. It
+ * checks what it is given: params must be valid JSON on one line.
  */
 #pragma once
 
@@ -25,7 +27,7 @@ struct fake_sent {
 	bool given_up; /* a tombstone: fake_late_answer() may be called */
 	char *method;  /* decoded */
 	char *params;
-	char *id;      /* requests: the id on the wire; responses: the id that is answered */
+	char *id;             /* requests: the id on the wire; responses: the id that is answered */
 	char *result, *error; /* responses */
 	int64_t timeout_ms, deadline_ms, max_timeout_ms;
 	bool handshake;
@@ -41,10 +43,11 @@ struct fake_sent {
 struct fake_options {
 	enum transport_kind kind;
 	const char *connect_error; /* on_connect fails with this; NULL: it succeeds */
-	int connect_code;	   /* MCPD_E_TRANSPORT if 0 */
-	bool connect_by_hand;	   /* nothing happens until fake_connected() */
-	bool close_at_once;	   /* completions and on_close inside transport_close(), which an implementation may do */
-	int notify_code;	   /* notifications complete with this code, not sent */
+	int connect_code;          /* MCPD_E_TRANSPORT if 0 */
+	bool connect_may_pass;     /* the failure is not permanent */
+	bool connect_by_hand;      /* nothing happens until fake_connected() */
+	bool close_at_once; /* completions and on_close inside transport_close(), which an implementation may do */
+	int notify_code;    /* notifications complete with this code, not sent */
 };
 
 /* The transport, for mcp_client_start(); it frees itself in transport_free(). *ret_fake is valid until then. */

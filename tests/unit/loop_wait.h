@@ -13,7 +13,7 @@
 		int64_t give_up_ = loop_now_ms() + LOOP_WAIT_MS;                                                       \
 		while (!(condition)) {                                                                                 \
 			ck_assert_msg(loop_now_ms() < give_up_, "never came true: %s", #condition);                    \
-			ck_assert_int_eq(loop_once((loop), 5), 0);                                                    \
+			ck_assert_int_eq(loop_once((loop), 5), 0);                                                     \
 		}                                                                                                      \
 	} while (0)
 

@@ -1,8 +1,10 @@
 /*
- * A manager whose servers are scripted transports, and a diary of what it tells upwards. Included by the tests of daemon/manager.
+ * A manager whose servers are scripted transports, and a diary of what it tells upwards. Included by the tests of
+ * daemon/manager.
  *
- * instance_transport() is replaced: each connection that the manager makes is a fake_transport, kept in f.fakes in the order of making. Every test ends
- * with fixture_done(): a shutdown, after which the loop asserts that no timer or task is left. With MANAGER_FIXTURE_REAL defined, nothing is replaced.
+ * instance_transport() is replaced: each connection that the manager makes is a fake_transport, kept in f.fakes in the
+ * order of making. Every test ends with fixture_done(): a shutdown, after which the loop asserts that no timer or task
+ * is left. With MANAGER_FIXTURE_REAL defined, nothing is replaced.
  */
 #pragma once
 
@@ -20,12 +22,13 @@
 #include "proto/json_iter.h"
 #include "xalloc.h"
 
-#define MAX_FAKES 256
+#define MAX_FAKES 4096
 #define TOOLS_A "[{\"name\":\"a\",\"inputSchema\":{\"type\":\"object\"}}]"
 #define TOOLS_B "[{\"name\":\"b\"},{\"name\":\"a\",\"n\":123456789012345678901234567890}]"
 
 struct connection {
 	char *server;
+	struct transport *transport;
 	struct fake_transport *fake;
 };
 
@@ -54,7 +57,8 @@ struct transport *instance_transport(struct manager *m, const struct server_conf
 	struct connection *c = &f.made[f.n_made++];
 	c->server = xstrdup(cfg->name);
 	f.fake.kind = cfg->transport == CONFIG_STDIO ? TRANSPORT_STDIO : TRANSPORT_HTTP;
-	return fake_transport_new(m->loop, &f.fake, mcp_client_transport_callbacks(), client, &c->fake);
+	c->transport = fake_transport_new(m->loop, &f.fake, mcp_client_transport_callbacks(), client, &c->fake);
+	return c->transport;
 }
 #endif
 
@@ -109,11 +113,12 @@ static inline void on_log(void *arg, struct server *server, const char *at, stru
 	buf_addf(&f.diary, "%s log %.*s\n", server_name(server), (int)text.len, text.ptr);
 }
 
-static inline void on_notification(void *arg, struct server *server, uint64_t owner, struct span method, struct span params)
+static inline void on_notification(void *arg, struct server *server, uint64_t owner, struct span method,
+				   struct span params)
 {
 	(void)arg;
-	buf_addf(&f.diary, "%s notified %" PRIu64 " %.*s %.*s\n", server_name(server), owner, (int)method.len, method.ptr,
-		 (int)params.len, params.ptr);
+	buf_addf(&f.diary, "%s notified %" PRIu64 " %.*s %.*s\n", server_name(server), owner, (int)method.len,
+		 method.ptr, (int)params.len, params.ptr);
 }
 
 static inline void on_question(void *arg, struct server *server, const struct manager_question *question)
@@ -130,7 +135,8 @@ static inline void on_question(void *arg, struct server *server, const struct ma
 static inline void on_question_withdrawn(void *arg, uint64_t question, struct span reason)
 {
 	(void)arg;
-	buf_addf(&f.diary, "withdrawn %s%.*s\n", question == f.question ? "" : "other ", (int)reason.len, reason.ptr ? reason.ptr : "");
+	buf_addf(&f.diary, "withdrawn %s%.*s\n", question == f.question ? "" : "other ", (int)reason.len,
+		 reason.ptr ? reason.ptr : "");
 }
 
 static inline void on_reconnected(void *arg, struct server *server, uint64_t owner)
@@ -192,7 +198,8 @@ static inline void new_manager(void)
 		.on_question_withdrawn = on_question_withdrawn,
 		.on_reconnected = on_reconnected,
 	};
-	f.m = manager_new(&(struct manager_options){ .loop = f.loop, .host = f.host, .cache_dir = f.cache_dir }, &callbacks, NULL);
+	f.m = manager_new(&(struct manager_options){ .loop = f.loop, .host = f.host, .cache_dir = f.cache_dir },
+			  &callbacks, NULL);
 	manager_set_capabilities(f.m, capabilities_of, NULL);
 	f.shut = false;
 }
@@ -313,9 +320,10 @@ static inline void shake_hands(struct fake_transport *fake, const char *capabili
 	struct fake_sent *probe = fake_last(fake, "server/discover");
 	if (probe && probe->pending)
 		fake_error(fake, probe, "{\"code\":-32601,\"message\":\"no\"}");
-	char *result = xasprintf("{\"protocolVersion\":\"2025-11-25\",\"capabilities\":%s,\"serverInfo\":{\"name\":\"srv\","
-				 "\"version\":\"1\"},\"instructions\":\"be nice\"}",
-				 capabilities);
+	char *result =
+		xasprintf("{\"protocolVersion\":\"2025-11-25\",\"capabilities\":%s,\"serverInfo\":{\"name\":\"srv\","
+			  "\"version\":\"1\"},\"instructions\":\"be nice\"}",
+			  capabilities);
 	ck_assert_ptr_nonnull(fake_last(fake, "initialize"));
 	fake_answer(fake, fake_last(fake, "initialize"), result);
 	free(result);
@@ -343,9 +351,10 @@ static inline void bring_up(struct fake_transport *fake, const char *tools)
 static inline void bring_up_modern(struct fake_transport *fake, const char *capabilities, const char *tools_result)
 {
 	settle();
-	char *result = xasprintf("{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":%s,\"ttlMs\":0,"
-				 "\"cacheScope\":\"public\"}",
-				 capabilities);
+	char *result = xasprintf(
+		"{\"resultType\":\"complete\",\"supportedVersions\":[\"2026-07-28\"],\"capabilities\":%s,\"ttlMs\":0,"
+		"\"cacheScope\":\"public\"}",
+		capabilities);
 	fake_answer(fake, fake_last(fake, "server/discover"), result);
 	free(result);
 	settle();
@@ -406,8 +415,8 @@ static inline void outcome_resent(void *arg)
 	o->n_resent++;
 }
 
-static inline void call_with(struct outcome *o, const char *name, const char *server, uint64_t client, const char *method,
-			     const char *params, int64_t timeout_ms)
+static inline void call_with(struct outcome *o, const char *name, const char *server, uint64_t client,
+			     const char *method, const char *params, int64_t timeout_ms)
 {
 	void (*then)(struct outcome *) = o->then;
 	/* The asker's bytes are gone when server_call() returns. */
@@ -435,7 +444,8 @@ static inline void call_with(struct outcome *o, const char *name, const char *se
 
 static inline void call(struct outcome *o, const char *name, const char *server, uint64_t client)
 {
-	call_with(o, name, server, client, "tools/call", "{\"name\":\"a\",\"arguments\":{\"n\":12345678901234567890123}}", -1);
+	call_with(o, name, server, client, "tools/call",
+		  "{\"name\":\"a\",\"arguments\":{\"n\":12345678901234567890123}}", -1);
 }
 
 static inline void outcome_free(struct outcome *o)

@@ -1,12 +1,14 @@
 /*
  * An MCP client on a fake transport, and a diary of what it calls back. Included by the tests of daemon/mcp.
  *
- * Every test ends with fixture_done(), which closes what is open and frees everything: the loop asserts that no timer or task is left.
+ * Every test ends with fixture_done(), which closes what is open and frees everything: the loop asserts that no timer
+ * or task is left.
  */
 #pragma once
 
 #include <check.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -174,9 +176,8 @@ static inline void fixture_start(struct fixture *f, const struct mcp_client_opti
 	struct mcp_client_options used = options ? *options : standard;
 	used.limits = &f->limits;
 	f->client = mcp_client_new(f->loop, &used, &callbacks, f);
-	mcp_client_start(f->client,
-			 fake_transport_new(f->loop, fake ? fake : &(struct fake_options){ 0 },
-					    mcp_client_transport_callbacks(), f->client, &f->fake));
+	mcp_client_start(f->client, fake_transport_new(f->loop, fake ? fake : &(struct fake_options){ 0 },
+						       mcp_client_transport_callbacks(), f->client, &f->fake));
 	settle(f);
 }
 

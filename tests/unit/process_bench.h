@@ -1,4 +1,5 @@
-/* Real children for the tests of transport/process.h and transport/stdio.h: started, watched, and looked for in /proc. */
+/* Real children for the tests of transport/process.h and transport/stdio.h: started, watched, and looked for in
+ * /proc. */
 #pragma once
 
 #include <check.h>
@@ -152,7 +153,8 @@ static inline bool proc_file_has(const char *pid, const char *file, const char *
 	return memmem(data, len, text, strlen(text) + 1) != NULL;
 }
 
-/* The living processes with this variable (NAME=value) in their environment; one of them is put into ret_pid, if there is any. */
+/* The living processes with this variable (NAME=value) in their environment; one of them is put into ret_pid, if
+ * there is any. */
 static inline unsigned count_marked(const char *mark, pid_t *ret_pid)
 {
 	unsigned count = 0;
@@ -181,7 +183,8 @@ static inline unsigned count_children(pid_t parent, const char *comm, pid_t *ret
 		int ppid = 0;
 		snprintf(path, sizeof path, "/proc/%s/stat", de->d_name);
 		FILE *f = fopen(path, "re");
-		if (f && fscanf(f, "%*d (%31[^)]) %*c %d", name, &ppid) == 2 && ppid == parent && strcmp(name, comm) == 0) {
+		if (f && fscanf(f, "%*d (%31[^)]) %*c %d", name, &ppid) == 2 && ppid == parent &&
+		    strcmp(name, comm) == 0) {
 			count++;
 			if (ret_pid)
 				*ret_pid = (pid_t)atoi(de->d_name);

@@ -1,6 +1,7 @@
 /*
- * A stdio transport with a real server that does what it is told, for the tests of transport/stdio.h. All that the transport tells is written down
- * in `events`, in order, one line each, so that a test reads what happened and in which order.
+ * A stdio transport with a real server that does what it is told, for the tests of transport/stdio.h. All that the
+ * transport tells is written down in `events`, in order, one line each, so that a test reads what happened and in which
+ * order.
  */
 #pragma once
 
@@ -10,9 +11,9 @@
 #include "proto/buf.h"
 #include "transport/stdio.h"
 
-/* A server that obeys its requests and notifications: "write": parts, each a text or [text, repeat], in which $ID is the request's id; "hex": bytes
- * to write, one at a time; "stderr": text; "close": a descriptor; "sleep": seconds; "exit": a status; "kill": a signal; "received": answer with
- * the lines received so far. */
+/* A server that obeys its requests and notifications: "write": parts, each a text or [text, repeat], in which $ID is
+ * the request's id; "hex": bytes to write, one at a time; "stderr": text; "close": a descriptor; "sleep": seconds;
+ * "exit": a status; "kill": a signal; "received": answer with the lines received so far. */
 static const char puppet[] =
 	"import json, os, sys, time\n"
 	"received = []\n"
@@ -166,8 +167,10 @@ static inline void stdio_bench_connect(const struct stdio_options *given)
 }
 
 #define PUPPET_OPTIONS(...)                                                                                            \
-	(&(struct stdio_options){                                                                                      \
-		.command = PYTHON, .args = (const char *const[]){ "-c", puppet, NULL }, .grace_ms = 60000, __VA_ARGS__ })
+	(&(struct stdio_options){ .command = PYTHON,                                                                   \
+				  .args = (const char *const[]){ "-c", puppet, NULL },                                 \
+				  .grace_ms = 60000,                                                                   \
+				  __VA_ARGS__ })
 
 static inline uint64_t ask_with(const char *name, const char *params, struct transport_options options)
 {

@@ -296,8 +296,7 @@ int main(void)
 	return RUN_TESTS("loop", events_then_tasks_then_graves, graves_in_order_and_from_graves,
 			 task_of_a_task_runs_in_the_next_gap_without_sleeping,
 			 tasks_run_once_in_order_and_can_be_cancelled_and_freed,
-			 thousands_of_timers_all_fire_and_never_early,
-			 timer_set_late_in_a_long_callback_is_not_early, timers_move_cancel_and_free_themselves,
-			 run_until_stopped_and_the_hook_between_passes, one_pass_waits_no_longer_than_told,
-			 signals_come_through_the_loop);
+			 thousands_of_timers_all_fire_and_never_early, timer_set_late_in_a_long_callback_is_not_early,
+			 timers_move_cancel_and_free_themselves, run_until_stopped_and_the_hook_between_passes,
+			 one_pass_waits_no_longer_than_told, signals_come_through_the_loop);
 }

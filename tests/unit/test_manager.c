@@ -8,8 +8,8 @@ static const char *listing_of(const char *name, bool start, struct server_listin
 {
 	static char text[4096];
 	server_get_listing(server_of(name), start, ret);
-	snprintf(text, sizeof text, "%s%s%.*s", ret->settled ? "" : "unsettled ", ret->deferred ? "deferred " : "", (int)ret->tools.len,
-		 ret->tools.ptr);
+	snprintf(text, sizeof text, "%s%s%.*s", ret->settled ? "" : "unsettled ", ret->deferred ? "deferred " : "",
+		 (int)ret->tools.len, ret->tools.ptr);
 	return text;
 }
 
@@ -199,7 +199,9 @@ START_TEST(the_era_is_remembered_and_probed_anew_when_it_fails)
 	settle();
 	ck_assert_uint_eq(f.n_made, 3);
 	ck_assert_str_eq(fake_methods(last()), "server/discover");
-	bring_up_modern(last(), "{\"tools\":{}}", "{\"resultType\":\"complete\",\"tools\":" TOOLS_A ",\"ttlMs\":3600000,\"cacheScope\":\"public\"}");
+	bring_up_modern(last(), "{\"tools\":{}}",
+			"{\"resultType\":\"complete\",\"tools\":" TOOLS_A
+			",\"ttlMs\":3600000,\"cacheScope\":\"public\"}");
 	assert_state("demo", "connected");
 	ck_assert_ptr_null(strstr(diary(), "reconnecting"));
 	restart(DEMO);
@@ -408,7 +410,9 @@ START_TEST(a_reload_touches_only_what_changed)
 	call(&gone, "gone", "gone", 1);
 	uint64_t id = server_id(server_of("same")), moved_id = server_id(server_of("moved"));
 	diary();
-	manager_configure(f.m, make_config("'new':{'command':'x'},'moved':{'command':'y'},'same':{'command':'x'}", NULL), &changes);
+	manager_configure(f.m,
+			  make_config("'new':{'command':'x'},'moved':{'command':'y'},'same':{'command':'x'}", NULL),
+			  &changes);
 	ck_assert_str_eq(changes.added[0], "new");
 	ck_assert_ptr_null(changes.added[1]);
 	ck_assert_str_eq(changes.changed[0], "moved");
@@ -447,7 +451,8 @@ START_TEST(a_change_that_is_no_other_server_keeps_the_process)
 	fixture_start("'demo':{'command':'x','timeout':1000}");
 	bring_up(last(), TOOLS_A);
 	call(&o, "one", "demo", 1);
-	manager_configure(f.m, make_config("'demo':{'command':'x','timeout':77000,'idleTimeout':100000}", NULL), &changes);
+	manager_configure(f.m, make_config("'demo':{'command':'x','timeout':77000,'idleTimeout':100000}", NULL),
+			  &changes);
 	ck_assert_str_eq(changes.changed[0], "demo");
 	manager_changes_done(&changes);
 	settle();
@@ -493,9 +498,15 @@ END_TEST
 START_TEST(another_environment_restarts_the_children_only)
 {
 	fixture_start("");
-	manager_configure(f.m, make_config("'demo':{'command':'x'},'web':{'type':'http','url':'http://localhost:1/'}", "'environment':{'A':'1'}"), NULL);
+	manager_configure(f.m,
+			  make_config("'demo':{'command':'x'},'web':{'type':'http','url':'http://localhost:1/'}",
+				      "'environment':{'A':'1'}"),
+			  NULL);
 	ck_assert_uint_eq(f.n_made, 2);
-	manager_configure(f.m, make_config("'demo':{'command':'x'},'web':{'type':'http','url':'http://localhost:1/'}", "'environment':{'A':'2'}"), NULL);
+	manager_configure(f.m,
+			  make_config("'demo':{'command':'x'},'web':{'type':'http','url':'http://localhost:1/'}",
+				      "'environment':{'A':'2'}"),
+			  NULL);
 	ck_assert_uint_eq(f.n_made, 3);
 	ck_assert_str_eq(f.made[2].server, "demo");
 	settle();
@@ -626,7 +637,8 @@ START_TEST(the_history_is_kept_and_bounded)
 {
 	struct server_info info;
 	fixture_start("");
-	manager_configure(f.m, make_config("'demo':{'command':'x','lazy':true}", "'limits':{'historyEntries':4}"), NULL);
+	manager_configure(f.m, make_config("'demo':{'command':'x','lazy':true}", "'limits':{'historyEntries':4}"),
+			  NULL);
 	for (int i = 0; i < 5; i++) {
 		order("demo", SERVER_ORDER_CONNECT, -1);
 		bring_up(last(), TOOLS_A);
@@ -647,20 +659,22 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("manager", M1_servers_start_in_parallel_and_a_bad_one_hides_none,
-			 L2_nothing_leaves_before_the_handshake_and_calls_wait_for_the_list,
-			 a_server_without_tools_is_connected_after_the_handshake, R9_twenty_first_calls_start_a_lazy_server_once,
-			 a_failing_list_leaves_the_server_connected_with_the_error,
-			 M2_cached_tools_are_there_at_once_and_replaced_by_the_live_ones,
-			 M3_another_definition_has_no_tools_of_the_former, R1_a_lazy_server_with_a_cache_is_not_started_by_a_listing,
-			 the_era_is_remembered_and_probed_anew_when_it_fails,
-			 a_server_that_exits_on_the_probe_is_started_again_without_it,
-			 R10_a_command_that_cannot_run_fails_at_once_with_the_reason,
-			 calls_to_disabled_and_invalid_servers_say_what_to_do, disconnected_by_hand_stays_so_until_a_call,
-			 connect_and_reconnect_by_hand, an_order_that_cannot_be_done_says_why, a_reload_touches_only_what_changed,
-			 a_change_that_is_no_other_server_keeps_the_process, calls_that_wait_run_on_the_new_definition,
-			 another_environment_restarts_the_children_only, a_change_is_a_reason_to_try_a_failed_server_again,
-			 shutdown_lets_calls_in_flight_end, shutdown_ends_what_does_not_end_by_itself,
-			 the_manager_may_be_freed_when_the_shutdown_is_told, S13_the_log_is_kept_and_bounded,
-			 the_history_is_kept_and_bounded);
+	return RUN_TESTS(
+		"manager", M1_servers_start_in_parallel_and_a_bad_one_hides_none,
+		L2_nothing_leaves_before_the_handshake_and_calls_wait_for_the_list,
+		a_server_without_tools_is_connected_after_the_handshake, R9_twenty_first_calls_start_a_lazy_server_once,
+		a_failing_list_leaves_the_server_connected_with_the_error,
+		M2_cached_tools_are_there_at_once_and_replaced_by_the_live_ones,
+		M3_another_definition_has_no_tools_of_the_former,
+		R1_a_lazy_server_with_a_cache_is_not_started_by_a_listing,
+		the_era_is_remembered_and_probed_anew_when_it_fails,
+		a_server_that_exits_on_the_probe_is_started_again_without_it,
+		R10_a_command_that_cannot_run_fails_at_once_with_the_reason,
+		calls_to_disabled_and_invalid_servers_say_what_to_do, disconnected_by_hand_stays_so_until_a_call,
+		connect_and_reconnect_by_hand, an_order_that_cannot_be_done_says_why,
+		a_reload_touches_only_what_changed, a_change_that_is_no_other_server_keeps_the_process,
+		calls_that_wait_run_on_the_new_definition, another_environment_restarts_the_children_only,
+		a_change_is_a_reason_to_try_a_failed_server_again, shutdown_lets_calls_in_flight_end,
+		shutdown_ends_what_does_not_end_by_itself, the_manager_may_be_freed_when_the_shutdown_is_told,
+		S13_the_log_is_kept_and_bounded, the_history_is_kept_and_bounded);
 }

@@ -1,4 +1,5 @@
-/* Calls through the manager: deadlines, cancellation, limits, losses, what is sent twice and what never is (C1 to C4, M6, R5, R6, R12, R30). */
+/* Calls through the manager: deadlines, cancellation, limits, losses, what is sent twice and what never is (C1 to
+ * C4, M6, R5, R6, R12, R30). */
 #include "manager_fixture.h"
 #include "run.h"
 
@@ -254,9 +255,11 @@ END_TEST
 
 START_TEST(R30_a_lost_session_is_connected_anew_and_the_refused_call_repeated_once)
 {
-	struct transport_reply lost = {
-		.code = MCPD_E_HTTP, .message = "HTTP 404: Session not found", .http_status = 404, .session_lost = true, .http_body = SPAN_LIT("x")
-	};
+	struct transport_reply lost = { .code = MCPD_E_HTTP,
+					.message = "HTTP 404: Session not found",
+					.http_status = 404,
+					.session_lost = true,
+					.http_body = SPAN_LIT("x") };
 	fixture_start(WEB);
 	bring_up(last(), TOOLS_A);
 	struct fake_transport *old = last();
@@ -283,11 +286,59 @@ START_TEST(R30_a_lost_session_is_connected_anew_and_the_refused_call_repeated_on
 }
 END_TEST
 
-START_TEST(R30_what_may_have_run_is_not_repeated)
+START_TEST(a_retired_connection_ends_with_its_server_at_the_latest)
 {
 	struct transport_reply lost = {
-		.code = MCPD_E_HTTP, .message = "HTTP 404: Session not found", .http_status = 404, .session_lost = true, .sent = true
+		.code = MCPD_E_HTTP, .message = "HTTP 404: gone", .http_status = 404, .session_lost = true, .sent = true
 	};
+	fixture_start(WEB);
+	bring_up(last(), TOOLS_A);
+	call(&a, "a", "web", 1);
+	call(&b, "b", "web", 1);
+	fake_fail(last(), fake_last(last(), "tools/call"), &lost);
+	settle();
+	ck_assert_uint_eq(a.n_done, 0);
+	configure("");
+	settle();
+	assert_done(&a, MCPD_E_TRANSPORT, "Transport closed");
+	ck_assert_uint_eq(f.m->n_instances, 0);
+	outcome_free(&a);
+	outcome_free(&b);
+	fixture_done();
+}
+END_TEST
+
+START_TEST(a_servers_long_answer_makes_no_long_error)
+{
+	char *longest = xnew_array(char, 100001);
+	memset(longest, 'x', 100000);
+	struct transport_reply auth = { .code = MCPD_E_NEEDS_AUTH, .message = longest, .http_status = 401 };
+	struct server_info info;
+	fixture_start(WEB);
+	bring_up(last(), TOOLS_A);
+	call(&a, "a", "web", 1);
+	fake_fail(last(), fake_last(last(), "tools/call"), &auth);
+	call(&b, "b", "web", 1);
+	settle();
+	ck_assert_uint_eq(strlen(a.message), 100000); /* the caller's own answer is whole */
+	ck_assert_uint_lt(strlen(b.message), 10000);
+	server_get_info(server_of("web"), &info);
+	ck_assert_uint_lt(strlen(info.last_error), 10000);
+	ck_assert_uint_lt(strlen(info.history[info.n_history - 1].reason), 10000);
+	outcome_free(&a);
+	outcome_free(&b);
+	free(longest);
+	fixture_done();
+}
+END_TEST
+
+START_TEST(R30_what_may_have_run_is_not_repeated)
+{
+	struct transport_reply lost = { .code = MCPD_E_HTTP,
+					.message = "HTTP 404: Session not found",
+					.http_status = 404,
+					.session_lost = true,
+					.sent = true };
 	fixture_start(WEB);
 	bring_up(last(), TOOLS_A);
 	call(&a, "a", "web", 1);
@@ -303,9 +354,10 @@ END_TEST
 
 START_TEST(a_demand_for_authorization_puts_the_server_there)
 {
-	struct transport_reply auth = {
-		.code = MCPD_E_NEEDS_AUTH, .message = "HTTP 401: who are you", .http_status = 401, .www_authenticate = "Bearer x"
-	};
+	struct transport_reply auth = { .code = MCPD_E_NEEDS_AUTH,
+					.message = "HTTP 401: who are you",
+					.http_status = 401,
+					.www_authenticate = "Bearer x" };
 	fixture_start(WEB);
 	bring_up(last(), TOOLS_A);
 	call(&a, "a", "web", 1);
@@ -515,7 +567,8 @@ START_TEST(notifications_go_only_to_connected_servers)
 	fixture_start(DEMO);
 	ck_assert_int_lt(server_notify(server_of("demo"), 1, SPAN_LIT("\"notifications/x\""), SPAN_NONE), 0);
 	bring_up(last(), TOOLS_A);
-	ck_assert_int_eq(server_notify(server_of("demo"), 1, SPAN_LIT("\"notifications/x\""), SPAN_LIT("{\"n\":1}")), 0);
+	ck_assert_int_eq(server_notify(server_of("demo"), 1, SPAN_LIT("\"notifications/x\""), SPAN_LIT("{\"n\":1}")),
+			 0);
 	ck_assert_str_eq(fake_last(last(), "notifications/x")->params, "{\"n\":1}");
 	fake_notification(last(), "notifications/message", "{\"level\":\"info\"}");
 	assert_contains(diary(), "demo notified 0 \"notifications/message\" {\"level\":\"info\"}");
@@ -525,15 +578,19 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("manager_calls", C3_one_deadline_covers_waiting_and_the_call, C1_the_servers_timeout_is_the_default,
-			 C4_a_cancelled_call_says_why, R12_a_timeout_ends_only_its_own_call, limits_are_named,
-			 answers_and_errors_pass_verbatim, progress_goes_to_the_asker,
-			 R5_R6_a_call_in_flight_at_a_loss_fails_at_once_and_is_never_repeated,
-			 M6_a_tool_that_is_retrySafe_is_sent_again_once, M6_a_repeated_call_that_never_runs_again_may_have_been_run,
-			 a_call_on_a_connection_that_is_dead_unnoticed_waits_for_the_next,
-			 R30_a_lost_session_is_connected_anew_and_the_refused_call_repeated_once, R30_what_may_have_run_is_not_repeated,
-			 a_demand_for_authorization_puts_the_server_there, an_http_server_that_is_not_reached_is_asked_whether_it_is_there,
-			 a_done_may_call_again, a_done_may_load_another_configuration,
-			 a_new_connection_may_be_answered_with_another_configuration, what_is_set_up_anew_goes_before_the_calls_that_waited,
-			 completions_inside_a_close_are_told_later, notifications_go_only_to_connected_servers);
+	return RUN_TESTS(
+		"manager_calls", C3_one_deadline_covers_waiting_and_the_call, C1_the_servers_timeout_is_the_default,
+		C4_a_cancelled_call_says_why, R12_a_timeout_ends_only_its_own_call, limits_are_named,
+		answers_and_errors_pass_verbatim, progress_goes_to_the_asker,
+		R5_R6_a_call_in_flight_at_a_loss_fails_at_once_and_is_never_repeated,
+		M6_a_tool_that_is_retrySafe_is_sent_again_once,
+		M6_a_repeated_call_that_never_runs_again_may_have_been_run,
+		a_call_on_a_connection_that_is_dead_unnoticed_waits_for_the_next,
+		R30_a_lost_session_is_connected_anew_and_the_refused_call_repeated_once,
+		R30_what_may_have_run_is_not_repeated, a_retired_connection_ends_with_its_server_at_the_latest,
+		a_servers_long_answer_makes_no_long_error, a_demand_for_authorization_puts_the_server_there,
+		an_http_server_that_is_not_reached_is_asked_whether_it_is_there, a_done_may_call_again,
+		a_done_may_load_another_configuration, a_new_connection_may_be_answered_with_another_configuration,
+		what_is_set_up_anew_goes_before_the_calls_that_waited, completions_inside_a_close_are_told_later,
+		notifications_go_only_to_connected_servers);
 }

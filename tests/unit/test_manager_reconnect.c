@@ -1,4 +1,5 @@
-/* Losses, attempts and the breaker (M4, M5, R5, R7), on scripted servers and the real clock where the clock is what matters. */
+/* Losses, attempts and the breaker (M4, M5, R5, R7), on scripted servers and the real clock where the clock is what
+ * matters. */
 #include "manager_fixture.h"
 #include "run.h"
 
@@ -189,8 +190,8 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("manager_reconnect", M5_a_lost_connection_comes_back_by_itself, M5_failed_attempts_wait_longer_each_time,
-			 M5_more_than_five_losses_open_the_breaker,
-			 M5_a_server_that_dies_after_each_connection_opens_the_breaker_too, M5_by_hand_the_breaker_is_forgotten,
-			 a_handshake_that_hangs_is_given_up);
+	return RUN_TESTS("manager_reconnect", M5_a_lost_connection_comes_back_by_itself,
+			 M5_failed_attempts_wait_longer_each_time, M5_more_than_five_losses_open_the_breaker,
+			 M5_a_server_that_dies_after_each_connection_opens_the_breaker_too,
+			 M5_by_hand_the_breaker_is_forgotten, a_handshake_that_hangs_is_given_up);
 }

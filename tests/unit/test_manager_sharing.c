@@ -83,6 +83,21 @@ START_TEST(a_client_that_goes_while_its_process_starts)
 }
 END_TEST
 
+START_TEST(a_server_that_is_not_shared_is_called_by_clients_only)
+{
+	fixture_start(EACH ",'sole':{'command':'x','sharing':'exclusive','lazy':true}");
+	call(&a, "a", "demo", 0);
+	call(&b, "b", "sole", 0);
+	settle();
+	assert_done(&a, MCPD_E_INTERNAL, "only clients");
+	assert_done(&b, MCPD_E_INTERNAL, "only clients");
+	ck_assert_uint_eq(f.n_made, 0);
+	outcome_free(&a);
+	outcome_free(&b);
+	fixture_done();
+}
+END_TEST
+
 START_TEST(the_tools_of_a_per_client_server_come_from_one_look)
 {
 	struct server_listing listing;
@@ -525,15 +540,17 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("manager_sharing", R25_each_client_has_a_process_of_its_own, a_client_that_goes_while_its_process_starts,
-			 the_tools_of_a_per_client_server_come_from_one_look,
-			 M1_a_per_client_server_that_is_not_lazy_is_looked_at_at_start,
-			 clients_with_few_capabilities_take_no_tools_from_the_others, losses_of_one_client_are_not_the_others,
-			 R25_an_exclusive_server_is_one_clients_at_a_time_and_new_for_the_next,
-			 a_place_in_the_queue_is_given_up_with_its_last_call, the_queue_has_a_limit,
-			 who_releases_with_calls_waiting_is_the_last_in_turn, a_server_that_cannot_be_started_is_held_by_nobody,
-			 a_look_at_the_tools_gives_way_to_a_client, a_lost_holder_keeps_its_hold,
-			 another_sharing_mode_places_waiting_calls_anew, disconnected_by_hand_nobody_holds_it,
-			 a_question_of_a_shared_server_comes_with_its_proof, a_process_of_its_own_asks_its_own_client,
-			 roots_outside_any_call_are_those_of_the_configuration, a_question_that_the_server_withdraws);
+	return RUN_TESTS(
+		"manager_sharing", R25_each_client_has_a_process_of_its_own,
+		a_client_that_goes_while_its_process_starts, a_server_that_is_not_shared_is_called_by_clients_only,
+		the_tools_of_a_per_client_server_come_from_one_look,
+		M1_a_per_client_server_that_is_not_lazy_is_looked_at_at_start,
+		clients_with_few_capabilities_take_no_tools_from_the_others, losses_of_one_client_are_not_the_others,
+		R25_an_exclusive_server_is_one_clients_at_a_time_and_new_for_the_next,
+		a_place_in_the_queue_is_given_up_with_its_last_call, the_queue_has_a_limit,
+		who_releases_with_calls_waiting_is_the_last_in_turn, a_server_that_cannot_be_started_is_held_by_nobody,
+		a_look_at_the_tools_gives_way_to_a_client, a_lost_holder_keeps_its_hold,
+		another_sharing_mode_places_waiting_calls_anew, disconnected_by_hand_nobody_holds_it,
+		a_question_of_a_shared_server_comes_with_its_proof, a_process_of_its_own_asks_its_own_client,
+		roots_outside_any_call_are_those_of_the_configuration, a_question_that_the_server_withdraws);
 }

@@ -1,4 +1,5 @@
-/* The manager with real children (tests/e2e/servers/fake.py): what it starts, what it ends, what is left (R1, R3, R5, R6, R9, R10, R25). */
+/* The manager with real children (tests/e2e/servers/fake.py): what it starts, what it ends, what is left (R1, R3,
+ * R5, R6, R9, R10, R25). */
 #define MANAGER_FIXTURE_REAL
 #include <signal.h>
 #include <sys/stat.h>
@@ -18,14 +19,15 @@ static char dir[64];
 static char *definition(const char *name, const char *members, const char *options)
 {
 	struct buf quoted = BUF_INIT;
-	char *text = xasprintf("{%s%s'pids':'%s/pids-%s','state':'%s/state-%s'}", options, *options ? "," : "", dir, name, dir, name);
+	char *text = xasprintf("{%s%s'pids':'%s/pids-%s','state':'%s/state-%s'}", options, *options ? "," : "", dir,
+			       name, dir, name);
 	for (char *c = text; *c; c++)
 		if (*c == '\'')
 			*c = '"';
 	buf_add_json_text(&quoted, text);
 	/* make_config() turns every ' into ". */
-	char *result = xasprintf("'%s':{'command':'" PYTHON "','args':['" FAKE_SERVER "',%s],'stopGrace':300%s%s}", name, quoted.data,
-				 *members ? "," : "", members);
+	char *result = xasprintf("'%s':{'command':'" PYTHON "','args':['" FAKE_SERVER "',%s],'stopGrace':300%s%s}",
+				 name, quoted.data, *members ? "," : "", members);
 	buf_done(&quoted);
 	free(text);
 	return result;
@@ -210,9 +212,10 @@ START_TEST(R10_commands_that_cannot_be_run_fail_alone_and_say_why)
 	FILE *file = fopen(plain, "w");
 	fclose(file);
 	char *good = definition("demo", "", "");
-	char *servers = xasprintf("'missing':{'command':'/no/such/command'},'folder':{'command':'%s'},'plain':{'command':'%s'},"
-				  "'empty':{'command':''},%s",
-				  dir, plain, good);
+	char *servers =
+		xasprintf("'missing':{'command':'/no/such/command'},'folder':{'command':'%s'},'plain':{'command':'%s'},"
+			  "'empty':{'command':''},%s",
+			  dir, plain, good);
 	start_with(servers);
 	call(&o[0], "missing", "missing", 1);
 	WAIT_UNTIL(state_of("demo") == SERVER_CONNECTED && o[0].n_done);
@@ -392,10 +395,13 @@ END_TEST
 int main(void)
 {
 	return RUN_TESTS("manager_stdio", R1_R9_twenty_first_calls_are_one_process,
-			 R5_R6_a_killed_server_fails_its_calls_and_the_next_one_works, M6_a_retrySafe_tool_runs_again_on_the_new_process,
-			 a_grandchild_that_holds_on_holds_nobody_up, R10_commands_that_cannot_be_run_fail_alone_and_say_why,
-			 a_server_that_dies_at_its_start_tells_its_last_words, a_server_that_exits_on_the_probe_is_started_once_more,
+			 R5_R6_a_killed_server_fails_its_calls_and_the_next_one_works,
+			 M6_a_retrySafe_tool_runs_again_on_the_new_process, a_grandchild_that_holds_on_holds_nobody_up,
+			 R10_commands_that_cannot_be_run_fail_alone_and_say_why,
+			 a_server_that_dies_at_its_start_tells_its_last_words,
+			 a_server_that_exits_on_the_probe_is_started_once_more,
 			 R25_processes_of_an_exclusive_server_never_overlap_and_know_nothing_of_each_other,
 			 R25_a_per_client_process_ends_with_its_client, R3_every_way_to_end_a_server_ends_all_of_it,
-			 a_disconnect_is_done_when_nothing_is_left, S13_stderr_is_in_the_log, a_modern_server_tells_of_its_changes);
+			 a_disconnect_is_done_when_nothing_is_left, S13_stderr_is_in_the_log,
+			 a_modern_server_tells_of_its_changes);
 }

@@ -1,4 +1,5 @@
-/* What keeps a connection current: list_changed, ttlMs, announcements' streams, pings, idle stop (R28, L5, H11, R33), on scripted servers. */
+/* What keeps a connection current: list_changed, ttlMs, announcements' streams, pings, idle stop (R28, L5, H11,
+ * R33), on scripted servers. */
 #include "manager_fixture.h"
 #include "run.h"
 
@@ -136,7 +137,8 @@ END_TEST
 START_TEST(modern_servers_are_asked_for_their_announcements)
 {
 	fixture_start(DEMO);
-	bring_up_modern(last(), "{\"tools\":{\"listChanged\":true},\"prompts\":{},\"resources\":{\"listChanged\":true}}",
+	bring_up_modern(last(),
+			"{\"tools\":{\"listChanged\":true},\"prompts\":{},\"resources\":{\"listChanged\":true}}",
 			TOOLS_WITH_TTL(TOOLS_A, "60000"));
 	struct fake_sent *listen = fake_last(last(), "subscriptions/listen");
 	ck_assert(listen && listen->pending);
@@ -328,13 +330,15 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("manager_watch", R28_a_burst_of_list_changed_is_one_listing,
-			 R28_a_change_during_the_first_listing_is_not_missed, R28_tools_are_listed_again_after_a_restart,
-			 a_refresh_that_fails_keeps_the_tools, a_list_whose_ttlMs_has_run_out_is_fetched_again_when_asked_for,
-			 modern_servers_are_asked_for_their_announcements, a_modern_server_without_announcements_is_left_alone,
-			 a_modern_server_that_cannot_listen_is_asked_once, H11_R33_the_listener_of_a_legacy_http_server_is_opened_again,
-			 H11_405_switches_the_listener_off, H11_other_refusals_switch_it_off_the_second_time,
-			 R30_a_listener_that_worked_and_is_not_found_any_more_is_a_lost_session, stdio_servers_have_no_listener,
-			 a_server_that_answers_no_ping_is_lost, a_server_that_is_heard_is_not_asked,
-			 idleTimeout_stops_a_server_without_calls);
+	return RUN_TESTS(
+		"manager_watch", R28_a_burst_of_list_changed_is_one_listing,
+		R28_a_change_during_the_first_listing_is_not_missed, R28_tools_are_listed_again_after_a_restart,
+		a_refresh_that_fails_keeps_the_tools, a_list_whose_ttlMs_has_run_out_is_fetched_again_when_asked_for,
+		modern_servers_are_asked_for_their_announcements, a_modern_server_without_announcements_is_left_alone,
+		a_modern_server_that_cannot_listen_is_asked_once,
+		H11_R33_the_listener_of_a_legacy_http_server_is_opened_again, H11_405_switches_the_listener_off,
+		H11_other_refusals_switch_it_off_the_second_time,
+		R30_a_listener_that_worked_and_is_not_found_any_more_is_a_lost_session, stdio_servers_have_no_listener,
+		a_server_that_answers_no_ping_is_lost, a_server_that_is_heard_is_not_asked,
+		idleTimeout_stops_a_server_without_calls);
 }

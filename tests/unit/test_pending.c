@@ -124,9 +124,21 @@ END_TEST
 
 START_TEST(S4_unknown_ids_of_every_kind)
 {
-	static const char *const ids[] = { "\"m-2\"", "\"m-01\"", "\"m-\"",    "\"m-1 \"",	   "\"M-1\"",  "1",	      "\"1\"",
-					   "null",    "\"\"",	  "{}",	       "\"m-99999999999999999999\"", "\"m--1\"",
-					   "\"m-18446744073709551617\"", "\"x-1\"", "\"m-0\"" };
+	static const char *const ids[] = { "\"m-2\"",
+					   "\"m-01\"",
+					   "\"m-\"",
+					   "\"m-1 \"",
+					   "\"M-1\"",
+					   "1",
+					   "\"1\"",
+					   "null",
+					   "\"\"",
+					   "{}",
+					   "\"m-99999999999999999999\"",
+					   "\"m--1\"",
+					   "\"m-18446744073709551617\"",
+					   "\"x-1\"",
+					   "\"m-0\"" };
 	start();
 	struct outcome outcome = { 0 }, notify = { 0 };
 	add(PENDING_REQUEST, &outcome, 0);
@@ -151,7 +163,9 @@ START_TEST(C1_C3_timeouts_say_which_clock)
 	add(PENDING_REQUEST, &request, 40);
 	add(PENDING_NOTIFY, &notify, 30);
 	add(PENDING_REQUEST, &fast, 20);
-	struct transport_options options = { .timeout_ms = 5000, .deadline_ms = loop_now_ms() + 50, .done = on_done, .arg = &waited };
+	struct transport_options options = {
+		.timeout_ms = 5000, .deadline_ms = loop_now_ms() + 50, .done = on_done, .arg = &waited
+	};
 	pending_add(pending, PENDING_REQUEST, &options);
 	answer(fast.number);
 	pending_set_data(pending, request.number, &request);
@@ -197,7 +211,9 @@ START_TEST(R31_progress_moves_the_clock_up_to_its_maximum)
 {
 	start();
 	struct outcome touched = { 0 };
-	struct transport_options options = { .timeout_ms = 60, .max_timeout_ms = 150, .done = on_done, .arg = &touched };
+	struct transport_options options = {
+		.timeout_ms = 60, .max_timeout_ms = 150, .done = on_done, .arg = &touched
+	};
 	int64_t begin = loop_now_ms();
 	touched.number = pending_add(pending, PENDING_REQUEST, &options);
 	while (!touched.done) {
@@ -221,9 +237,11 @@ START_TEST(R31_progress_moves_the_clock_up_to_its_maximum)
 	}
 	ck_assert_int_eq(fixed.max_timeout_ms, 0);
 	struct outcome far = { 0 };
-	options = (struct transport_options){
-		.timeout_ms = 1, .deadline_ms = loop_now_ms() + 100, .max_timeout_ms = 1000, .done = on_done, .arg = &far
-	};
+	options = (struct transport_options){ .timeout_ms = 1,
+					      .deadline_ms = loop_now_ms() + 100,
+					      .max_timeout_ms = 1000,
+					      .done = on_done,
+					      .arg = &far };
 	begin = loop_now_ms();
 	far.number = pending_add(pending, PENDING_REQUEST, &options);
 	pending_touch(pending, far.number);
@@ -427,5 +445,6 @@ int main(void)
 			 R31_progress_moves_the_clock_up_to_its_maximum, failures_at_once_are_told_later,
 			 C4_a_cancel_carries_its_reason, C2_late_answers_are_told_once_and_never_before_the_completion,
 			 tombstones_are_bounded, S9_fail_all_in_order_and_completions_may_ask_again,
-			 a_completion_that_fails_at_once_again_waits_for_the_next_pass, thousands_of_clocks_in_any_order);
+			 a_completion_that_fails_at_once_again_waits_for_the_next_pass,
+			 thousands_of_clocks_in_any_order);
 }

@@ -1,4 +1,5 @@
-/* transport/process.h, the start: what a child gets, and why it did not start (contract S8; PITFALLS "Children"; R10, R13, R35). */
+/* transport/process.h, the start: what a child gets, and why it did not start (contract S8; PITFALLS "Children";
+ * R10, R13, R35). */
 #include "run.h"
 
 #include <signal.h>
@@ -83,16 +84,18 @@ START_TEST(R35_the_message_names_the_PATH_that_was_searched)
 	snprintf(path, sizeof path, "PATH=/nowhere::%s", folder);
 	const char *const env[] = { path, NULL };
 	make_file("npx", "#!/bin/sh\necho found $0\n", 0644);
-	snprintf(message, sizeof message,
-		 "cannot execute \"npx\": Permission denied (PATH searched: /nowhere::%s; if it is elsewhere, give its full "
-		 "path, or PATH in the server's env)",
-		 folder);
+	snprintf(
+		message, sizeof message,
+		"cannot execute \"npx\": Permission denied (PATH searched: /nowhere::%s; if it is elsewhere, give its full "
+		"path, or PATH in the server's env)",
+		folder);
 	assert_fails(&(struct process_options){ .command = "npx", .env = env }, message, true);
 	mkdir(in_folder("folder"), 0755);
-	snprintf(message, sizeof message,
-		 "cannot execute \"folder\": No such file or directory (PATH searched: /nowhere::%s; if it is elsewhere, give "
-		 "its full path, or PATH in the server's env)",
-		 folder);
+	snprintf(
+		message, sizeof message,
+		"cannot execute \"folder\": No such file or directory (PATH searched: /nowhere::%s; if it is elsewhere, give "
+		"its full path, or PATH in the server's env)",
+		folder);
 	assert_fails(&(struct process_options){ .command = "folder", .env = env }, message, true);
 
 	/* The PATH of the resulting environment is the one that is searched. */
@@ -182,9 +185,15 @@ START_TEST(S8_R13_what_a_child_gets)
 	char pid[100];
 	snprintf(pid, sizeof pid, "pid %d leads True tty 0\n", (int)process_pid(r.process));
 	const char *const expected[] = {
-		"fds [0, 1, 2]\n", "blocking [True, True]\n", "ignored 0 blocked 0\n", pid, "cwd /usr\n",
-		"args ['-c', 'one', '', 'two three']\n", "ADDED a=b\nREPLACED new\nKEPT kept\n",
-		"NOTIFY_SOCKET None\nLISTEN_FDS None\nWATCHDOG_USEC None\nLISTEN_PID None\n", "umask 27\n",
+		"fds [0, 1, 2]\n",
+		"blocking [True, True]\n",
+		"ignored 0 blocked 0\n",
+		pid,
+		"cwd /usr\n",
+		"args ['-c', 'one', '', 'two three']\n",
+		"ADDED a=b\nREPLACED new\nKEPT kept\n",
+		"NOTIFY_SOCKET None\nLISTEN_FDS None\nWATCHDOG_USEC None\nLISTEN_PID None\n",
+		"umask 27\n",
 		"parent mcpd-keeper\n",
 	};
 	for (size_t i = 0; i < sizeof expected / sizeof *expected; i++)
@@ -200,7 +209,8 @@ START_TEST(S8_the_home_directory_unless_told_otherwise)
 {
 	bench_start();
 	struct running r;
-	run_with(&r, &(struct process_options){ .command = "pwd", .env = (const char *const[]){ "HOME=/usr/lib", NULL } });
+	run_with(&r,
+		 &(struct process_options){ .command = "pwd", .env = (const char *const[]){ "HOME=/usr/lib", NULL } });
 	loop_wait(loop, running_said(&r, "/usr/lib\n"));
 	running_end(&r);
 	bench_stop();

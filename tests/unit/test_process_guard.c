@@ -1,5 +1,5 @@
-/* transport/process.h, the end: whole trees, on every path, also when the daemon, a keeper or the guard is killed (R3; ARCHITECTURE
- * "Processes"; PITFALLS "Children"). */
+/* transport/process.h, the end: whole trees, on every path, also when the daemon, a keeper or the guard is killed
+ * (R3; ARCHITECTURE "Processes"; PITFALLS "Children"). */
 #include "run.h"
 
 #include <errno.h>
@@ -11,25 +11,24 @@
 #include "process_bench.h"
 #include "transport/cgroup.h"
 
-/* Says READY once two processes exist that want to stay: one that ignores end of file and every signal, and one double-forked with a session of
- * its own that does the same. Everything carries the mark in its environment. */
-static const char stubborn[] =
-	"import os, signal, sys\n"
-	"for s in range(1, 32):\n"
-	"    if s not in (9, 19, 17): signal.signal(s, signal.SIG_IGN)\n"
-	"r, w = os.pipe()\n"
-	"if os.fork() == 0:\n"
-	"    os.setsid()\n"
-	"    if os.fork() == 0:\n"
-	"        os.setsid()\n"
-	"        os.write(w, b'x')\n"
-	"        while True: signal.pause()\n"
-	"    os._exit(0)\n"
-	"os.wait()\n"
-	"os.read(r, 1)\n"
-	"print('READY', flush=True)\n"
-	"if len(sys.argv) > 1 and sys.argv[1] == 'leave': os._exit(0)\n"
-	"while True: signal.pause()\n";
+/* Says READY once two processes exist that want to stay: one that ignores end of file and every signal, and one
+ * double-forked with a session of its own that does the same. Everything carries the mark in its environment. */
+static const char stubborn[] = "import os, signal, sys\n"
+			       "for s in range(1, 32):\n"
+			       "    if s not in (9, 19, 17): signal.signal(s, signal.SIG_IGN)\n"
+			       "r, w = os.pipe()\n"
+			       "if os.fork() == 0:\n"
+			       "    os.setsid()\n"
+			       "    if os.fork() == 0:\n"
+			       "        os.setsid()\n"
+			       "        os.write(w, b'x')\n"
+			       "        while True: signal.pause()\n"
+			       "    os._exit(0)\n"
+			       "os.wait()\n"
+			       "os.read(r, 1)\n"
+			       "print('READY', flush=True)\n"
+			       "if len(sys.argv) > 1 and sys.argv[1] == 'leave': os._exit(0)\n"
+			       "while True: signal.pause()\n";
 
 static char mark[64];
 static const char *marked_env[2];
@@ -46,7 +45,8 @@ static void run_stubborn(struct running *r, int64_t grace_ms, const char *how)
 	/* R3: a launcher in between, as npx and uvx are. */
 	run_with(r, &(struct process_options){
 			    .command = "/bin/sh",
-			    .args = (const char *const[]){ "-c", "\"$0\" -c \"$1\" $2; exit $?", PYTHON, stubborn, how, NULL },
+			    .args = (const char *const[]){ "-c", "\"$0\" -c \"$1\" $2; exit $?", PYTHON, stubborn, how,
+							   NULL },
 			    .env = marked_env,
 			    .grace_ms = grace_ms,
 		    });
@@ -97,7 +97,8 @@ START_TEST(S9_closed_input_then_SIGTERM_then_SIGKILL)
 	ck_assert_str_eq(r.how, "exit status 0");
 	ck_assert(!r.signalled);
 	/* SIGTERM is, also for a stopped process; it may clean up. */
-	run(&r, "/bin/sh", 30, "-c", "trap 'echo cleaned; exit 5' TERM; kill -STOP $$; echo on; while :; do read x || sleep 0.01; done");
+	run(&r, "/bin/sh", 30, "-c",
+	    "trap 'echo cleaned; exit 5' TERM; kill -STOP $$; echo on; while :; do read x || sleep 0.01; done");
 	loop_wait(loop, r.started);
 	running_end(&r);
 	ck_assert_str_eq(r.how, "exit status 5");
@@ -128,13 +129,17 @@ START_TEST(one_servers_end_does_not_touch_another)
 END_TEST
 
 /* A daemon of our own, in a process of its own: starts two stubborn servers, says so, and waits. */
-static pid_t fork_daemon(int *ret_said)
+static pid_t fork_daemon(int *ret_said, bool as_service)
 {
 	int said[2];
 	ck_assert_int_eq(pipe(said), 0);
 	pid_t pid = fork();
 	if (pid == 0) {
 		struct running a, b;
+		char own[16];
+		snprintf(own, sizeof own, "%d", (int)getpid());
+		if (as_service)
+			setenv("SYSTEMD_EXEC_PID", own, 1);
 		bench_start();
 		run_stubborn(&a, 600000, "stay");
 		run_stubborn(&b, 600000, "leave");
@@ -162,7 +167,7 @@ START_TEST(R3_a_daemon_that_is_killed_leaves_nothing)
 	make_mark("killed");
 	setenv("MCPD_TEST_MARK", strchr(mark, '=') + 1, 1);
 	int said;
-	pid_t daemon = fork_daemon(&said);
+	pid_t daemon = fork_daemon(&said, false);
 	char byte;
 	ck_assert_int_eq(read(said, &byte, 1), 1);
 	ck_assert_uint_ge(count_marked(mark, NULL), 4);
@@ -245,7 +250,8 @@ START_TEST(guard_and_keeper_have_no_terminal_and_few_descriptors)
 		while (readdir(fds))
 			n++;
 		closedir(fds);
-		/* . and .., /dev/null three times, the control socket, a signalfd; and the guard's copy of the keeper's socket. */
+		/* . and .., /dev/null three times, the control socket, a signalfd; and the guard's copy of the
+		 * keeper's socket. */
 		ck_assert_int_eq(n, 2 + 3 + 1 + 1 + (pids[i] == guard));
 		/* Signals do nothing to them. */
 		kill(pids[i], SIGINT);
@@ -274,10 +280,11 @@ static bool make_delegated(char *path, size_t size)
 		snprintf(path, size, "%s/cgroup.procs", mounts[i]);
 		if (access(path, W_OK) < 0)
 			continue;
-		snprintf(path, size, "%s/mcpd-test-%d", mounts[i], (int)getpid());
+		snprintf(path, size, "%s/mcpd-test-%d.service", mounts[i], (int)getpid());
 		if (mkdir(path, 0755) < 0)
 			continue;
-		if (setxattr(path, "user.delegate", "1", 1, 0) == 0 || setxattr(path, "trusted.delegate", "1", 1, 0) == 0)
+		if (setxattr(path, "user.delegate", "1", 1, 0) == 0 ||
+		    setxattr(path, "trusted.delegate", "1", 1, 0) == 0)
 			return true;
 		rmdir(path);
 	}
@@ -338,13 +345,16 @@ START_TEST(in_a_delegated_cgroup_each_server_has_a_leaf)
 	}
 	int status;
 	ck_assert_int_eq(waitpid(pid, &status, 0), pid);
-	/* And the daemon that is killed: everything below ends, and the leaves go. */
+	/* And the daemon that is killed, the main process of a user's service this time, where nothing is marked:
+	 * everything below ends, and the leaves go. */
+	removexattr(folder, "user.delegate");
+	removexattr(folder, "trusted.delegate");
 	make_mark("cgroup-killed");
 	setenv("MCPD_TEST_MARK", strchr(mark, '=') + 1, 1);
 	int said;
 	char byte;
 	ck_assert_int_eq(cgroup_enter(folder), 0);
-	pid_t daemon = fork_daemon(&said);
+	pid_t daemon = fork_daemon(&said, true);
 	ck_assert_int_eq(read(said, &byte, 1), 1);
 	ck_assert(exists(folder, "server-test-1"));
 	kill(daemon, SIGKILL);

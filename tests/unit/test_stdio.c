@@ -48,9 +48,10 @@ START_TEST(S2_I1_answers_find_their_requests_in_any_order)
 	ck_assert_uint_ne(one, two);
 	struct span id = transport_wire_id(transport, three);
 	ck_assert_str_eq(id.ptr, "\"m-3\"");
-	tell("t", "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-3\\\",\\\"error\\\":{\\\"code\\\":-1,\\\"message\\\":"
-		  "\\\"no\\\",\\\"data\\\":1.0}}\\n{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":[2]}\\n"
-		  "{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":[3]}\\n{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":null}\\n\"]}");
+	tell("t",
+	     "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-3\\\",\\\"error\\\":{\\\"code\\\":-1,\\\"message\\\":"
+	     "\\\"no\\\",\\\"data\\\":1.0}}\\n{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":[2]}\\n"
+	     "{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":[3]}\\n{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":null}\\n\"]}");
 	loop_wait(loop, completions == 4);
 	assert_events("done t {} (2)\n"
 		      "done three error {\"code\":-1,\"message\":\"no\",\"data\":1.0}: MCP error -1: no\n"
@@ -66,11 +67,12 @@ START_TEST(S3_S4_S5_notifications_unknown_answers_requests)
 	stdio_bench_connect(PUPPET_OPTIONS());
 	uint64_t number = ask("one", "{}");
 	/* R23: a request of the server with the id of one of ours in flight is a request. */
-	tell("t", "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"note\\\",\\\"params\\\":{\\\"a\\\":-0}}\\n"
-		  "{\\\"id\\\":\\\"m-99\\\",\\\"result\\\":{}}\\n{\\\"id\\\":7,\\\"result\\\":{}}\\n"
-		  "{\\\"id\\\":null,\\\"error\\\":{\\\"code\\\":1,\\\"message\\\":\\\"?\\\"}}\\n"
-		  "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-1\\\",\\\"method\\\":\\\"roots/list\\\"}\\n"
-		  "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"ping\\\",\\\"params\\\":{}}\\n\"]}");
+	tell("t",
+	     "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"note\\\",\\\"params\\\":{\\\"a\\\":-0}}\\n"
+	     "{\\\"id\\\":\\\"m-99\\\",\\\"result\\\":{}}\\n{\\\"id\\\":7,\\\"result\\\":{}}\\n"
+	     "{\\\"id\\\":null,\\\"error\\\":{\\\"code\\\":1,\\\"message\\\":\\\"?\\\"}}\\n"
+	     "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-1\\\",\\\"method\\\":\\\"roots/list\\\"}\\n"
+	     "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"method\\\":\\\"ping\\\",\\\"params\\\":{}}\\n\"]}");
 	loop_wait(loop, happened("\"ping\""));
 	assert_events("done t {} (2)\n"
 		      "notification \"note\" {\"a\":-0}\n"
@@ -81,9 +83,10 @@ START_TEST(S3_S4_S5_notifications_unknown_answers_requests)
 					   SPAN_LIT("{\"code\":-32601,\"message\":\"Method not found\"}")),
 			 0);
 	struct buf received = ask_received();
-	ck_assert_ptr_nonnull(strstr(received.data, "\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"result\\\":{}}\\n\", "
-						    "\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-1\\\",\\\"error\\\":{"
-						    "\\\"code\\\":-32601,\\\"message\\\":\\\"Method not found\\\"}}\\n\""));
+	ck_assert_ptr_nonnull(strstr(received.data,
+				     "\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":1,\\\"result\\\":{}}\\n\", "
+				     "\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"id\\\":\\\"m-1\\\",\\\"error\\\":{"
+				     "\\\"code\\\":-32601,\\\"message\\\":\\\"Method not found\\\"}}\\n\""));
 	buf_done(&received);
 	/* Nothing of that was an answer. */
 	ck_assert_ptr_nonnull(transport_wire_id(transport, number).ptr);
@@ -178,8 +181,9 @@ START_TEST(C2_C5_late_answers_go_nowhere_and_nothing_is_sent_for_the_given_up)
 	assert_happened("done cancelled -32005 the asker has gone (sent)\n"); /* C4 */
 	assert_happened("done late -32004 Request timeout after 10ms (sent)\n");
 	forget_events();
-	tell("t", "{\"write\":[\"{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":1}\\n{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":1}\\n"
-		  "{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":1}\\n\"]}");
+	tell("t",
+	     "{\"write\":[\"{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":1}\\n{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":1}\\n"
+	     "{\\\"id\\\":\\\"m-1\\\",\\\"result\\\":1}\\n\"]}");
 	loop_wait(loop, happened("late 1"));
 	assert_alive();
 	assert_happened("late 2\nlate 1\ndone alive \"yes\" (5)\n");
@@ -223,7 +227,8 @@ static const char *megabyte(void)
 
 START_TEST(C3_a_notification_times_out_in_a_full_pipe)
 {
-	stdio_bench_connect(&(struct stdio_options){ .command = "sleep", .args = (const char *const[]){ "1000", NULL }, .grace_ms = 1 });
+	stdio_bench_connect(&(struct stdio_options){
+		.command = "sleep", .args = (const char *const[]){ "1000", NULL }, .grace_ms = 1 });
 	tell_with("first", megabyte(), (struct transport_options){ .timeout_ms = 30 });
 	tell_with("second", "{}", (struct transport_options){ .timeout_ms = 60 });
 	ask_with("third", "{}", (struct transport_options){ .timeout_ms = 90 });
@@ -259,11 +264,11 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("stdio", S1_one_object_one_newline,
-			 S2_I1_answers_find_their_requests_in_any_order, S3_S4_S5_notifications_unknown_answers_requests,
-			 S8_connected_means_that_the_command_runs,
-			 S8_R10_a_command_that_cannot_be_executed_fails_connect_at_once, S12_not_connected_before_and_after,
-			 C1_the_requests_own_timeout_overrides_the_transports,
-			 C2_C5_late_answers_go_nowhere_and_nothing_is_sent_for_the_given_up, R31_progress_extends_the_clock,
-			 C3_a_notification_times_out_in_a_full_pipe, L3_a_notification_is_complete_when_it_is_written);
+	return RUN_TESTS("stdio", S1_one_object_one_newline, S2_I1_answers_find_their_requests_in_any_order,
+			 S3_S4_S5_notifications_unknown_answers_requests, S8_connected_means_that_the_command_runs,
+			 S8_R10_a_command_that_cannot_be_executed_fails_connect_at_once,
+			 S12_not_connected_before_and_after, C1_the_requests_own_timeout_overrides_the_transports,
+			 C2_C5_late_answers_go_nowhere_and_nothing_is_sent_for_the_given_up,
+			 R31_progress_extends_the_clock, C3_a_notification_times_out_in_a_full_pipe,
+			 L3_a_notification_is_complete_when_it_is_written);
 }

@@ -1,8 +1,9 @@
-/* transport/stdio.h: every end of a connection, and what is in the queue then (contract S9, S10, S11, S14, L3; PITFALLS "Lifetimes"). */
+/* transport/stdio.h: every end of a connection, and what is in the queue then (contract S9, S10, S11, S14, L3;
+ * PITFALLS "Lifetimes"). */
 #include "run.h"
 
-#include <signal.h>
 #include <errno.h>
+#include <signal.h>
 
 #include "stdio_bench.h"
 
@@ -74,8 +75,9 @@ START_TEST(S10_the_process_exits_complete_lines_first_then_the_rest_fails)
 {
 	stdio_bench_connect(PUPPET_OPTIONS());
 	ask("lost", "{}");
-	ask("a", "{\"stderr\":\"first\\nsecond\\n\\nthird\\nfourth\\nfifth\\nsixth\",\"write\":[\"{\\\"id\\\":$ID,\\\"result\\\":1}\\n"
-		 "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"last\\\"}\\n\"],\"exit\":3}");
+	ask("a",
+	    "{\"stderr\":\"first\\nsecond\\n\\nthird\\nfourth\\nfifth\\nsixth\",\"write\":[\"{\\\"id\\\":$ID,\\\"result\\\":1}\\n"
+	    "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"last\\\"}\\n\"],\"exit\":3}");
 	loop_wait(loop, closes == 1);
 	assert_happened("done a 1 (1)\nnotification \"last\" \n");
 	assert_happened("done lost -32003 Transport closed (sent)\n");
@@ -125,7 +127,10 @@ START_TEST(S10_a_grandchild_that_holds_the_pipe_does_not_hold_the_end)
 {
 	stdio_bench_connect(&(struct stdio_options){
 		.command = "/bin/sh",
-		.args = (const char *const[]){ "-c", "sleep 1000 & read x; read y; echo '{\"id\":\"m-1\",\"result\":1}'; exit 4", NULL },
+		.args =
+			(const char *const[]){
+				"-c", "sleep 1000 & read x; read y; echo '{\"id\":\"m-1\",\"result\":1}'; exit 4",
+				NULL },
 		.grace_ms = 60000,
 	});
 	ask("a", "{}");
@@ -234,10 +239,12 @@ START_TEST(L3_callbacks_may_close_and_free)
 	transport->callbacks.on_notification = close_inside;
 	connect_transport();
 	forget_events();
-	tell("t", "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"n\\\"}\\n{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"o\\\"}\\n\"]}");
+	tell("t",
+	     "{\"write\":[\"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"n\\\"}\\n{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"o\\\"}\\n\"]}");
 	loop_wait(loop, closes == 1);
 	loop_settle(loop);
-	ck_assert_str_eq(strstr(events.data, "notification"), "notification \"n\" \nlog end of input (12)\nclose by us\n");
+	ck_assert_str_eq(strstr(events.data, "notification"),
+			 "notification \"n\" \nlog end of input (12)\nclose by us\n");
 	forget_events();
 	bench_stop();
 }
@@ -293,8 +300,9 @@ START_TEST(S14_past_the_queues_limit_a_request_fails_at_once)
 	tell("full2", params);
 	ck_assert_int_eq(transport_respond(transport, SPAN_LIT("1"), span_of(params), SPAN_NONE), -ENOBUFS);
 	loop_settle(loop);
-	assert_events("done full -32009 The server does not read: serverQueueBytes (300000 bytes) are waiting to be sent to it\n"
-		      "done full2 -32009 The server does not read: serverQueueBytes (300000 bytes) are waiting to be sent to it\n");
+	assert_events(
+		"done full -32009 The server does not read: serverQueueBytes (300000 bytes) are waiting to be sent to it\n"
+		"done full2 -32009 The server does not read: serverQueueBytes (300000 bytes) are waiting to be sent to it\n");
 	forget_events();
 	/* What was taken goes out whole: the requests come back as the cat's requests. */
 	unsigned n = 0;
@@ -338,7 +346,8 @@ START_TEST(S9_S14_sent_is_exact_and_the_unsent_never_leaves)
 			"done queued -32003 Transport closed\n"
 			"done told -32003 Transport closed\n");
 	/* What the server has read is the frame that was begun, whole, and nothing more. */
-	assert_happened("log {\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"do\",\"params\":{\"a\":\"\"}} (60)\nclose by us\n");
+	assert_happened(
+		"log {\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"method\":\"do\",\"params\":{\"a\":\"\"}} (60)\nclose by us\n");
 	free(params);
 	stdio_bench_stop();
 }
@@ -346,14 +355,13 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("stdio_end", S9_close_fails_what_is_in_flight_then_ends_the_process_then_tells,
-			 S9_nothing_is_delivered_after_close, S9_R3_a_server_that_ignores_everything_is_killed,
-			 S10_the_process_exits_complete_lines_first_then_the_rest_fails, S10_much_in_the_pipe_at_the_end,
-			 S10_R5_killed_in_the_middle_of_a_call,
-			 S10_a_grandchild_that_holds_the_pipe_does_not_hold_the_end,
-			 S10_a_server_that_closes_its_output_or_input, S11_a_closed_transport_stays_closed,
-			 closed_before_and_during_connect, L3_callbacks_may_close_and_free,
-			 S10_a_completion_may_ask_again_and_is_told_before_the_close,
-			 S14_past_the_queues_limit_a_request_fails_at_once,
-			 S9_S14_sent_is_exact_and_the_unsent_never_leaves);
+	return RUN_TESTS(
+		"stdio_end", S9_close_fails_what_is_in_flight_then_ends_the_process_then_tells,
+		S9_nothing_is_delivered_after_close, S9_R3_a_server_that_ignores_everything_is_killed,
+		S10_the_process_exits_complete_lines_first_then_the_rest_fails, S10_much_in_the_pipe_at_the_end,
+		S10_R5_killed_in_the_middle_of_a_call, S10_a_grandchild_that_holds_the_pipe_does_not_hold_the_end,
+		S10_a_server_that_closes_its_output_or_input, S11_a_closed_transport_stays_closed,
+		closed_before_and_during_connect, L3_callbacks_may_close_and_free,
+		S10_a_completion_may_ask_again_and_is_told_before_the_close,
+		S14_past_the_queues_limit_a_request_fails_at_once, S9_S14_sent_is_exact_and_the_unsent_never_leaves);
 }

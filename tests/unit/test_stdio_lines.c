@@ -84,8 +84,9 @@ END_TEST
 START_TEST(S6_several_in_one_write_and_an_unterminated_last_line)
 {
 	stdio_bench_connect(PUPPET_OPTIONS());
-	ask("a", "{\"write\":[\"{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":2}\\n"
-		 "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"n\\\"}\\n{\\\"id\\\":$ID,\\\"result\\\":1}\"],\"exit\":0}");
+	ask("a",
+	    "{\"write\":[\"{\\\"id\\\":\\\"m-2\\\",\\\"result\\\":2}\\n"
+	    "{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"n\\\"}\\n{\\\"id\\\":$ID,\\\"result\\\":1}\"],\"exit\":0}");
 	ask("b", "{}");
 	loop_wait(loop, closes == 1);
 	assert_events("done b 2 (1)\nnotification \"n\" \ndone a 1 (1)\nclose exit status 0\n");
@@ -98,7 +99,8 @@ START_TEST(S6_an_unterminated_last_line_that_does_not_parse)
 	stdio_bench_connect(PUPPET_OPTIONS());
 	ask("a", "{\"write\":[\"{\\\"id\\\":$ID,\\\"result\\\":1\"],\"exit\":0}");
 	loop_wait(loop, closes == 1);
-	assert_events("noise {\"id\":\"m-1\",\"result\":1 (22)\ndone a -32003 Transport closed (sent)\nclose exit status 0\n");
+	assert_events(
+		"noise {\"id\":\"m-1\",\"result\":1 (22)\ndone a -32003 Transport closed (sent)\nclose exit status 0\n");
 	stdio_bench_stop();
 }
 END_TEST
@@ -124,7 +126,8 @@ START_TEST(R19_results_and_errors_come_byte_for_byte)
 			"{\"k\":1,\"k\":2},\"\\ud800\",\"\\/\"] (");
 	ask_to_write("b", "{\"id\":$ID,\"error\":{\"code\":-32000.0,\"message\":\"\\u00e9\",\"code\":1}}\n");
 	loop_wait(loop, completions == 2);
-	assert_happened("done b error {\"code\":-32000.0,\"message\":\"\\u00e9\",\"code\":1}: MCP error -32000.0: \xc3\xa9\n");
+	assert_happened(
+		"done b error {\"code\":-32000.0,\"message\":\"\\u00e9\",\"code\":1}: MCP error -32000.0: \xc3\xa9\n");
 	stdio_bench_stop();
 }
 END_TEST
@@ -135,8 +138,9 @@ START_TEST(S6_batches_are_taken_apart_for_2025_03_26_only)
 	ask("one", "{}");
 	ask("two", "{}");
 	transport_set_protocol(transport, "2025-03-26", false);
-	tell_to_write("[{\"id\":\"m-2\",\"result\":2}, 7, {\"jsonrpc\":\"2.0\",\"method\":\"n\"},[],"
-		      "{\"id\":\"m-1\",\"error\":{\"code\":1,\"message\":\"x\"}},{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"q\"}]\n[]\n");
+	tell_to_write(
+		"[{\"id\":\"m-2\",\"result\":2}, 7, {\"jsonrpc\":\"2.0\",\"method\":\"n\"},[],"
+		"{\"id\":\"m-1\",\"error\":{\"code\":1,\"message\":\"x\"}},{\"jsonrpc\":\"2.0\",\"id\":5,\"method\":\"q\"}]\n[]\n");
 	loop_wait(loop, happened("\"q\""));
 	assert_events("done t {} (2)\n"
 		      "done two 2 (1)\n"
@@ -159,7 +163,8 @@ static void ask_for_length(size_t length)
 {
 	char params[300], expected[60];
 	size_t start = completions;
-	snprintf(params, sizeof params, "{\"write\":[\"{\\\"id\\\":$ID,\\\"result\\\":\\\"\",[\"x\",%zu],\"\\\"}\\n\"]}", length - 2);
+	snprintf(params, sizeof params,
+		 "{\"write\":[\"{\\\"id\\\":$ID,\\\"result\\\":\\\"\",[\"x\",%zu],\"\\\"}\\n\"]}", length - 2);
 	ask("big", params);
 	loop_wait(loop, completions > start);
 	snprintf(expected, sizeof expected, "(%zu)\n", length);
@@ -198,8 +203,10 @@ START_TEST(R16_S7a_over_the_limit_only_that_request_fails)
 	assert_alive();
 	forget_events();
 	/* Whose answer it was cannot be told; nor is a request an answer. */
-	uint64_t hidden = ask("hidden", "{\"write\":[\"{\\\"result\\\":\\\"\",[\"x\",200000],\"\\\",\\\"id\\\":$ID}\\n"
-					"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"m\\\",\\\"id\\\":$ID,\\\"params\\\":\\\"\",[\"x\",200000],\"\\\"}\\n\"]}");
+	uint64_t hidden = ask(
+		"hidden",
+		"{\"write\":[\"{\\\"result\\\":\\\"\",[\"x\",200000],\"\\\",\\\"id\\\":$ID}\\n"
+		"{\\\"jsonrpc\\\":\\\"2.0\\\",\\\"method\\\":\\\"m\\\",\\\"id\\\":$ID,\\\"params\\\":\\\"\",[\"x\",200000],\"\\\"}\\n\"]}");
 	assert_alive();
 	ck_assert_ptr_nonnull(transport_wire_id(transport, hidden).ptr);
 	assert_happened("noise {\"result\":\"xxx");

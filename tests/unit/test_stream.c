@@ -87,7 +87,8 @@ static void on_drained(void *arg)
 
 static void open_stream(struct bench *b, int read_fd, int write_fd, size_t max_queue)
 {
-	static const struct stream_callbacks callbacks = { on_line, on_too_long, on_end, on_broken, on_written, on_drained };
+	static const struct stream_callbacks callbacks = { on_line,   on_too_long, on_end,
+							   on_broken, on_written,  on_drained };
 	struct stream_options options = { .max_line = MAX_LINE, .max_queue = max_queue };
 	b->stream = stream_new(loop, read_fd, write_fd, &options, &callbacks, b);
 }
@@ -187,7 +188,7 @@ START_TEST(R17_a_byte_at_a_time)
 }
 END_TEST
 
-static const size_t sizes[] = { 0,	   1,	      (64 << 10) - 1, 64 << 10,	   (64 << 10) + 1, MAX_LINE - 1, MAX_LINE };
+static const size_t sizes[] = { 0, 1, (64 << 10) - 1, 64 << 10, (64 << 10) + 1, MAX_LINE - 1, MAX_LINE };
 
 START_TEST(R16_lines_of_every_size_up_to_the_limit)
 {

@@ -1,4 +1,5 @@
-/* manager/tool_cache.h and manager/tool_list.h: what is known of a server's tools, in memory and on disk (M2, M3, R19). */
+/* manager/tool_cache.h and manager/tool_list.h: what is known of a server's tools, in memory and on disk (M2, M3,
+ * R19). */
 #include "manager/tool_cache.h"
 
 #include <dirent.h>
@@ -20,8 +21,9 @@
 
 #define ID_A "0123456789abcdef0123456789abcdef"
 #define ID_B "fedcba9876543210fedcba9876543210"
-/* Nothing of it survives a JSON library: key order, doubles, spellings of numbers, a lone surrogate, an escaped slash. */
-#define TOOLS                                                                                                          \
+/* Nothing of it survives a JSON library: key order, doubles, spellings of numbers, a lone surrogate, an escaped
+ * slash. */
+#define TOOLS                                                                                                              \
 	"[{\"name\":\"b\",\"n\":123456789012345678901234567890,\"m\":1.0,\"m\":-0,\"z\":1e400},{\"name\":\"a\\ud800\\/\"," \
 	"\"inputSchema\":{ \"type\" : \"object\" }}]"
 
@@ -94,7 +96,8 @@ static size_t count_files(const char *part)
 	size_t n = 0;
 	DIR *stream = opendir(dir);
 	for (struct dirent *entry; stream && (entry = readdir(stream));)
-		n += entry->d_name[0] != '.' ? strstr(entry->d_name, part) != NULL : strstr(entry->d_name, "writing") != NULL;
+		n += entry->d_name[0] != '.' ? strstr(entry->d_name, part) != NULL :
+					       strstr(entry->d_name, "writing") != NULL;
 	if (stream)
 		closedir(stream);
 	return n;
@@ -182,8 +185,19 @@ END_TEST
 START_TEST(names_that_look_alike_do_not_meet)
 {
 	static const char *const names[] = {
-		"a/b", "a_b", "a:b", "a b", "../../etc", ".hidden", "_hidden", "", "a_b~0000000000000000", "\xc3\xa9",
-		"a_b-" ID_A, "a", "a-" ID_B,
+		"a/b",
+		"a_b",
+		"a:b",
+		"a b",
+		"../../etc",
+		".hidden",
+		"_hidden",
+		"",
+		"a_b~0000000000000000",
+		"\xc3\xa9",
+		"a_b-" ID_A,
+		"a",
+		"a-" ID_B,
 		"very-long-very-long-very-long-very-long-very-long-very-long-very-long-very-long-very-long-1",
 		"very-long-very-long-very-long-very-long-very-long-very-long-very-long-very-long-very-long-2",
 	};
@@ -301,7 +315,8 @@ END_TEST
 
 static void make_old(const char *path, int days)
 {
-	struct timespec times[2] = { { .tv_sec = time(NULL) - days * 86400L }, { .tv_sec = time(NULL) - days * 86400L } };
+	struct timespec times[2] = { { .tv_sec = time(NULL) - days * 86400L },
+				     { .tv_sec = time(NULL) - days * 86400L } };
 	ck_assert_int_eq(utimensat(AT_FDCWD, path, times, 0), 0);
 }
 
@@ -313,8 +328,8 @@ START_TEST(old_files_of_unknown_servers_go_at_start)
 		int days;
 		bool stays;
 	} table[] = {
-		{ "known-" ID_A ".tools", 400, true },	  { "gone-" ID_A ".tools", 31, false },
-		{ "young-" ID_A ".tools", 29, true },	  { "notes.txt", 400, true },
+		{ "known-" ID_A ".tools", 400, true },          { "gone-" ID_A ".tools", 31, false },
+		{ "young-" ID_A ".tools", 29, true },           { "notes.txt", 400, true },
 		{ ".writing-1-gone-" ID_A ".tools", 1, false }, { ".writing-1-x-" ID_B ".tools", 0, true },
 	};
 	ck_assert_int_eq(store("known", ID_B, "[]"), 0);
@@ -439,11 +454,16 @@ static int run_on_disk(void)
 	Suite *suite = suite_create("tool_cache");
 	TCase *disk = tcase_create("disk");
 	static const TTest *const *const tests[] = {
-		&M2_R19_tools_come_back_byte_for_byte,	 &M3_another_definition_never_serves_stale_tools,
-		&files_and_directory_are_private,	 &names_that_look_alike_do_not_meet,
-		&a_damaged_file_is_dropped,		 &a_file_of_another_version_is_dropped,
-		&what_is_no_file_does_not_stop_the_daemon, &a_failure_to_write_is_told_and_hurts_nobody,
-		&a_full_disk_leaves_what_was_there,	 &old_files_of_unknown_servers_go_at_start,
+		&M2_R19_tools_come_back_byte_for_byte,
+		&M3_another_definition_never_serves_stale_tools,
+		&files_and_directory_are_private,
+		&names_that_look_alike_do_not_meet,
+		&a_damaged_file_is_dropped,
+		&a_file_of_another_version_is_dropped,
+		&what_is_no_file_does_not_stop_the_daemon,
+		&a_failure_to_write_is_told_and_hurts_nobody,
+		&a_full_disk_leaves_what_was_there,
+		&old_files_of_unknown_servers_go_at_start,
 	};
 	tcase_add_checked_fixture(disk, setup, teardown);
 	tcase_set_timeout(disk, RUN_TIMEOUT_SECONDS);
@@ -461,6 +481,8 @@ int main(void)
 {
 	log_init(0, false);
 	return run_on_disk() + RUN_TESTS("tool_list", M2_revision_is_of_name_and_contents,
-					 a_replaced_text_stays_readable_until_the_next_pass, tools_are_found_by_their_decoded_name,
-					 a_client_with_fewer_capabilities_does_not_take_tools_away, capabilities_are_told_by_their_members);
+					 a_replaced_text_stays_readable_until_the_next_pass,
+					 tools_are_found_by_their_decoded_name,
+					 a_client_with_fewer_capabilities_does_not_take_tools_away,
+					 capabilities_are_told_by_their_members);
 }
