@@ -1,20 +1,47 @@
 #include "log.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 /* The one process-wide setting outside main's struct: a log line must be possible where no context reaches. */
 static struct {
 	enum log_level most_verbose;
 	bool journal;
-} settings = { LOG_LEVEL_INFO, false };
+	unsigned dropped; /* lines that found nobody reading, and were not told of yet */
+} settings = { LOG_LEVEL_INFO, false, 0 };
 
 void log_init(enum log_level most_verbose, bool journal)
 {
 	settings.most_verbose = most_verbose;
 	settings.journal = journal;
+}
+
+/* A line, or false if it would have to wait: whoever reads our stderr must not be able to stop the loop. A pipe that is ready takes PIPE_BUF bytes at once. */
+static bool emit(const char *line, size_t len)
+{
+	ssize_t n = send(STDERR_FILENO, line, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (n >= 0 || errno != ENOTSOCK)
+		return n >= 0 || errno != EAGAIN;
+	struct pollfd out = { .fd = STDERR_FILENO, .events = POLLOUT };
+	if (poll(&out, 1, 0) == 0)
+		return false;
+	n = write(STDERR_FILENO, line, len);
+	return n >= 0 || errno != EAGAIN;
+}
+
+static void tell_dropped(void)
+{
+	char line[96];
+	if (settings.dropped == 0)
+		return;
+	int len = snprintf(line, sizeof line, "%s%u log lines were dropped: nobody read them\n",
+			   settings.journal ? "<4>" : "mcpd: warning: ", settings.dropped);
+	if (emit(line, (size_t)len))
+		settings.dropped = 0;
 }
 
 void log_write(enum log_level level, const char *format, ...)
@@ -42,7 +69,8 @@ void log_write(enum log_level level, const char *format, ...)
 		if ((unsigned char)line[i] < 0x20 && line[i] != '\t')
 			line[i] = ' ';
 	line[total++] = '\n';
-	ssize_t written = write(STDERR_FILENO, line, total);
-	(void)written; /* there is nobody to tell */
+	tell_dropped();
+	if (settings.dropped > 0 || !emit(line, total))
+		settings.dropped++;
 	errno = saved_errno;
 }

@@ -1,6 +1,7 @@
 /*
  * The daemon's own log: one line per event on stderr, with the journal's `<N>` priority prefixes when stderr is a journal stream or MCPD_LOG_JOURNAL is
  * set by service.c. Secrets never get here (house rule 7): callers log names and reasons, not values.
+ * Writing never waits: lines that nobody reads are dropped, and their number is told once somebody reads again.
  */
 #pragma once
 
