@@ -160,18 +160,7 @@ __attribute__((unused)) static uint64_t request(mcpd_client *client, const char 
 	return number;
 }
 
-static int run_with_peer(const char *name, const TTest *const *tests)
+static inline int run_with_peer(const char *name, const TTest *const *tests)
 {
-	Suite *suite = suite_create(name);
-	TCase *tc = tcase_create(name);
-	tcase_set_timeout(tc, RUN_TIMEOUT_SECONDS);
-	tcase_add_checked_fixture(tc, start_listening, stop_listening);
-	for (; *tests; tests++)
-		tcase_add_test(tc, *tests);
-	suite_add_tcase(suite, tc);
-	SRunner *runner = srunner_create(suite);
-	srunner_run_all(runner, CK_ENV);
-	int failed = srunner_ntests_failed(runner);
-	srunner_free(runner);
-	return failed == 0 ? 0 : 1;
+	return run_tests_with(name, tests, start_listening, stop_listening);
 }
