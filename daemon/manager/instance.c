@@ -38,7 +38,7 @@ static void on_ready(void *arg, const struct mcp_failure *failure)
 	const struct mcp_server_facts *facts = mcp_client_facts(inst->client);
 	inst->heard_ms = loop_now_ms();
 	timer_cancel(inst->connect_timer);
-	server->era = facts->era;
+	server->era = facts->remembered_era;
 	server_set_facts(server, facts);
 	if (facts->has_tools) {
 		watch_list(inst);

@@ -385,7 +385,6 @@ static void ask(struct call *call)
 {
 	struct mcp_client *client = call->client;
 	uint64_t number = call->number, owner = call->owner;
-	unsigned rounds = call->rounds;
 	call->state = CALL_ASKING;
 	start_input_clock(call);
 	for (size_t i = 0; i < call->round->n_requests; i++) {
@@ -398,7 +397,7 @@ static void ask(struct call *call)
 		client->callbacks.on_request(client->arg, question->number, request->method, request->params,
 					     MCP_PROOF_STREAM, owner, number);
 		call = call_table_find(&client->calls, number);
-		if (!call || call->state != CALL_ASKING || call->rounds != rounds)
+		if (!call || call->state != CALL_ASKING)
 			return;
 	}
 }

@@ -29,7 +29,7 @@ int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct
 	result.ptr = facts->text;
 
 	struct mcp_server_facts *pub = &facts->pub;
-	pub->era = era;
+	pub->era = pub->remembered_era = era;
 	pub->protocol_version = version;
 	if (era == MCP_ERA_MODERN)
 		pub->server_info =

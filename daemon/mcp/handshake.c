@@ -20,6 +20,7 @@ void handshake_done(struct handshake *h)
 {
 	timer_free(h->timer);
 	h->timer = NULL;
+	facts_done(&h->modern);
 	free(h->failed_message);
 	h->failed_message = NULL;
 }
@@ -139,6 +140,11 @@ static void on_initialized(void *arg, const struct transport_reply *reply)
 	succeed(h);
 }
 
+static bool has_found_modern(const struct handshake *h)
+{
+	return h->modern.pub.era == MCP_ERA_MODERN;
+}
+
 static void win_legacy(struct handshake *h, const char *version, struct span result)
 {
 	if (facts_set(h->facts, MCP_ERA_LEGACY, version, result) < 0) {
@@ -148,6 +154,8 @@ static void win_legacy(struct handshake *h, const char *version, struct span res
 	h->phase = HANDSHAKE_WON;
 	timer_cancel(h->timer);
 	drop_leg(h, &h->probe);
+	if (has_found_modern(h))
+		h->facts->pub.remembered_era = MCP_ERA_MODERN;
 	transport_set_protocol(h->transport, version, false);
 	struct transport_options options = {
 		.timeout_ms = h->options.timeout_ms,
@@ -157,16 +165,28 @@ static void win_legacy(struct handshake *h, const char *version, struct span res
 	transport_notify(h->transport, JSONRPC_METHOD("notifications/initialized"), SPAN_NONE, &options);
 }
 
-static void win_modern(struct handshake *h, const char *version, struct span result)
+/* The probe has won. */
+static void win_modern(struct handshake *h)
 {
-	if (facts_set(h->facts, MCP_ERA_MODERN, version, result) < 0) {
+	facts_done(h->facts);
+	*h->facts = h->modern;
+	h->modern = (struct facts){ 0 };
+	handshake_stop(h);
+	drop_leg(h, &h->initialize);
+	transport_set_protocol(h->transport, h->facts->pub.protocol_version, true);
+	succeed(h);
+}
+
+static void probe_succeeded(struct handshake *h, const char *version, struct span result)
+{
+	if (facts_set(&h->modern, MCP_ERA_MODERN, version, result) < 0) {
 		fail(h, MCP_FAIL_REFUSED, "out of memory", NULL);
 		return;
 	}
-	handshake_stop(h);
-	drop_leg(h, &h->initialize);
-	transport_set_protocol(h->transport, version, true);
-	succeed(h);
+	if (h->initialize.pending && transport_kind_of(h->transport) == TRANSPORT_STDIO)
+		timer_set(h->timer, loop_now_ms() + h->options.probe_grace_ms);
+	else
+		win_modern(h);
 }
 
 /* initialize has come to nothing. A probe still pending may yet be answered by a modern server that refuses initialize.
@@ -199,6 +219,8 @@ static void on_initialize(void *arg, const struct transport_reply *reply)
 	era_judge_initialize(h->options.server, reply, &finding);
 	if (finding.verdict == ERA_LEGACY)
 		win_legacy(h, finding.version, reply->result);
+	else if (has_found_modern(h))
+		win_modern(h);
 	else
 		initialize_failed(h, &finding, reply);
 	era_finding_done(&finding);
@@ -227,7 +249,7 @@ static void on_probe(void *arg, const struct transport_reply *reply)
 	struct era_finding finding;
 	era_judge_probe(h->options.server, reply, &finding);
 	if (finding.verdict == ERA_MODERN) {
-		win_modern(h, finding.version, reply->result);
+		probe_succeeded(h, finding.version, reply->result);
 	} else if (finding.verdict == ERA_LEGACY) {
 		timer_cancel(h->timer);
 		if (!h->initialize.request)
@@ -247,6 +269,8 @@ static void on_timer(void *arg)
 		return;
 	if (!h->initialize.request)
 		send_initialize(h);
+	else if (has_found_modern(h))
+		win_modern(h);
 	else if (h->failed_message && !h->initialize.pending)
 		fail_as_remembered(h);
 }
@@ -279,7 +303,8 @@ void handshake_transport_closed(struct handshake *h, const char *reason)
 		return;
 	}
 	/* Some legacy servers end themselves over a first message that is not initialize, answered or not. */
-	bool over_probe = h->phase == HANDSHAKE_RUNNING && h->probe.request && h->options.era_hint == MCP_ERA_UNKNOWN;
+	bool over_probe = h->phase == HANDSHAKE_RUNNING && h->probe.request && !has_found_modern(h) &&
+			  h->options.era_hint == MCP_ERA_UNKNOWN;
 	char *message = xasprintf("Server \"%s\" closed the connection during the handshake%s%s", h->options.server,
 				  reason ? ": " : "", reason ? reason : "");
 	fail(h, over_probe ? MCP_FAIL_RETRY_LEGACY : MCP_FAIL_LOST, message, NULL);

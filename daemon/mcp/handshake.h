@@ -7,6 +7,12 @@
  *   hint LEGACY, or skip_probe   initialize alone
  *   hint MODERN                  server/discover alone; initialize if a legacy server answers it
  *
+ * Both may succeed. A process that has been sent initialize speaks legacy from then on, whatever it answered to the
+ * probe (MCP 2026-07-28, Versioning: an initialize request selects legacy semantics, scoped to the process; servers
+ * made with the official SDK do so). So on stdio a probe that succeeds beside a pending initialize has to wait for that
+ * one's end, at most another grace: if initialize succeeds too the conversation is a legacy one, and what is remembered
+ * is that the server can do better when asked alone. Over HTTP each request stands for itself and nobody waits.
+ *
  * Embedded in the MCP client, whose transport it uses; its requests may outlive its decision, so it is done only with
  * the transport.
  */
@@ -49,7 +55,8 @@ struct handshake {
 	struct facts *facts;
 	enum handshake_phase phase;
 	struct handshake_leg probe, initialize;
-	struct timer *timer; /* the probe's grace; later, what is left to a probe when initialize was refused */
+	struct timer *timer; /* the probe's grace; later, what is left to the one leg when the other has ended */
+	struct facts modern; /* what the probe has found, while initialize is pending */
 	/* A leg has failed while the other is pending: what to say if that fails too. The probe's word is the better
 	 * one. */
 	enum mcp_failure_kind failed_kind;

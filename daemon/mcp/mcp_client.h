@@ -42,6 +42,9 @@ struct mcp_client_options {
 /* What the handshake found. Texts live as long as the client. */
 struct mcp_server_facts {
 	enum mcp_era era;
+	/* What to hint at next time. The era, but for a server that has answered the probe as a modern one and, started
+	 * too slowly to be spared it, has been made a legacy one by initialize (mcp/handshake.h): MODERN. */
+	enum mcp_era remembered_era;
 	const char *protocol_version;
 	struct span server_info;  /* JSON object, verbatim, or absent */
 	struct span capabilities; /* JSON object, verbatim, or absent */

@@ -89,10 +89,59 @@ START_TEST(silent_probe_initialize_wins)
 }
 END_TEST
 
-START_TEST(slow_probe_wins_over_pending_initialize)
+/* The probe succeeds beside a pending initialize. On stdio initialize may yet make the process a legacy one: its end is
+ * waited for, but not for ever. */
+START_TEST(slow_probe_wins_over_initialize)
+{
+	for (int refused = 0; refused < 2; refused++) {
+		struct fixture f;
+		both_out(&f);
+		fake_answer(f.fake, probe(&f), DISCOVER_RESULT);
+		ck_assert_uint_eq(f.n_ready, 0);
+		if (refused)
+			fake_error(f.fake, initialize(&f), UNSUPPORTED("[\"2026-07-28\"]"));
+		WAIT_UNTIL(&f, f.n_ready);
+		assert_ready(&f, MCP_ERA_MODERN);
+		ck_assert_int_eq(mcp_client_facts(f.client)->remembered_era, MCP_ERA_MODERN);
+		ck_assert(span_is(mcp_client_facts(f.client)->server_info, "{\"name\":\"new\",\"version\":\"2\"}"));
+		ck_assert(refused || initialize(&f)->given_up);
+		settle(&f);
+		assert_text(fake_methods(f.fake), "server/discover initialize");
+		fixture_done(&f);
+	}
+}
+END_TEST
+
+/* Both succeed: the process has been made a legacy one, and it is remembered that the server can do better. */
+START_TEST(slow_server_of_both_eras)
 {
 	struct fixture f;
 	both_out(&f);
+	fake_answer(f.fake, probe(&f), DISCOVER_RESULT);
+	fake_answer(f.fake, initialize(&f), INIT_RESULT("2025-11-25"));
+	settle(&f);
+	assert_ready(&f, MCP_ERA_LEGACY);
+	ck_assert_int_eq(mcp_client_facts(f.client)->remembered_era, MCP_ERA_MODERN);
+	ck_assert(span_is(mcp_client_facts(f.client)->server_info, "{\"name\":\"srv\",\"version\":\"1\"}"));
+	assert_text(fake_methods(f.fake), "server/discover initialize notifications/initialized");
+	fixture_done(&f);
+	/* It goes while it is waited for. */
+	both_out(&f);
+	fake_answer(f.fake, probe(&f), DISCOVER_RESULT);
+	fake_exit(f.fake, "exit status 4");
+	assert_failed(&f, MCP_FAIL_LOST, false, "exit status 4");
+	fixture_done(&f);
+}
+END_TEST
+
+/* Over HTTP each request stands for itself. */
+START_TEST(http_probe_wins_at_once)
+{
+	struct fixture f;
+	struct mcp_client_options options = default_options(&f);
+	options.probe_grace_ms = 1;
+	fixture_start(&f, &options, &(struct fake_options){ .kind = TRANSPORT_HTTP });
+	WAIT_UNTIL(&f, fake_last(f.fake, "initialize"));
 	fake_answer(f.fake, probe(&f), DISCOVER_RESULT);
 	assert_ready(&f, MCP_ERA_MODERN);
 	ck_assert(initialize(&f)->given_up);
@@ -380,14 +429,14 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS("handshake", modern_server, legacy_server_answers_the_probe_with_an_error,
-			 legacy_server_answers_the_probe_with_a_result, silent_probe_initialize_wins,
-			 slow_probe_wins_over_pending_initialize, probe_success_after_initialize_success_is_ignored,
-			 initialize_refused_while_probe_pending_then_modern,
-			 initialize_refused_while_probe_stays_silent, both_refused,
-			 incompatible_modern_server_with_initialize_pending,
-			 incompatible_modern_server_that_takes_initialize, incompatible_modern_server,
-			 modern_server_that_also_speaks_legacy_of_ours, foreign_initialize_version_fails,
-			 initialize_times_out_after_unanswered_probe, initialize_times_out_after_answered_probe,
-			 exit_at_every_stage, skip_probe, legacy_hint, modern_hint);
+	return RUN_TESTS(
+		"handshake", modern_server, legacy_server_answers_the_probe_with_an_error,
+		legacy_server_answers_the_probe_with_a_result, silent_probe_initialize_wins,
+		slow_probe_wins_over_initialize, slow_server_of_both_eras, http_probe_wins_at_once,
+		probe_success_after_initialize_success_is_ignored, initialize_refused_while_probe_pending_then_modern,
+		initialize_refused_while_probe_stays_silent, both_refused,
+		incompatible_modern_server_with_initialize_pending, incompatible_modern_server_that_takes_initialize,
+		incompatible_modern_server, modern_server_that_also_speaks_legacy_of_ours,
+		foreign_initialize_version_fails, initialize_times_out_after_unanswered_probe,
+		initialize_times_out_after_answered_probe, exit_at_every_stage, skip_probe, legacy_hint, modern_hint);
 }

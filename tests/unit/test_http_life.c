@@ -149,19 +149,44 @@ static void close_in_done(void *arg, const struct transport_reply *reply)
 	transport_close(fixture.transport);
 }
 
+/* Answers when all are there, so that it comes in one pass: a request between two notifications. */
+static void script_together(struct fake_http *server, const struct fake_request *request)
+{
+	static struct fake_conn *asking, *notifying[2];
+	static char body[128];
+	static const char begun[] = "HTTP/1.1 202 Accepted\r\nContent-Length: 5\r\n\r\n"; /* and not yet at its end */
+	static unsigned n;
+	(void)server;
+	if (fake_is(request, "x")) {
+		asking = request->conn;
+		snprintf(body, sizeof(body), "{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":{}}", fake_id(request));
+	} else if (fake_is(request, "z")) {
+		notifying[n++] = request->conn;
+	}
+	if (++fixture.step == 4) {
+		fake_send_text(notifying[0], begun);
+		fake_respond(asking, "200 OK", JSON_TYPE, body);
+		fake_send_text(notifying[1], begun);
+	}
+}
+
 START_TEST(L3_a_completion_may_close)
 {
-	struct call a = { 0 }, b = { 0 };
-	fixture_open(script_plain);
-	struct transport_options options = call_options(&a);
+	struct call calls[4] = { { 0 } };
+	fixture_open(script_together);
+	fixture.free_on_close = true;
+	struct transport_options options = call_options(&calls[0]);
 	options.done = close_in_done;
-	ask_with(&a, "x", "{}", &options);
-	ask(&b, "y");
+	ask_with(&calls[0], "x", "{}", &options);
+	ask(&calls[1], "y");
+	/* The success of one of them comes in the pass of the close, behind it. */
+	notify(&calls[2], "z");
+	notify(&calls[3], "z");
 	UNTIL(fixture.closed);
-	ck_assert_uint_eq(a.done, 1);
-	ck_assert_uint_eq(b.done, 1);
-	call_free(&a);
-	call_free(&b);
+	for (int i = 0; i < 4; i++) {
+		ck_assert_uint_eq(calls[i].done, 1);
+		call_free(&calls[i]);
+	}
 	fixture_close();
 }
 END_TEST

@@ -122,5 +122,5 @@ END_TEST
 
 int main(void)
 {
-	return RUN_HTTP_TESTS("http_noise", every_operation_ends_once_whatever_comes, 12, NULL);
+	return RUN_HTTP_TESTS("http_noise", every_operation_ends_once_whatever_comes, 6, NULL);
 }
