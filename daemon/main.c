@@ -1,9 +1,10 @@
 /*
  * mcpd: start-up and shutdown. Wires the floors together; everything else happens below (ARCHITECTURE "House rules").
  *
- * Start: the process host first, while there is no thread and little memory; then the configuration, the lock and the socket, so that
- * a daemon that cannot run says why at once and touches nothing; then the servers; then READY. Shutdown is the ordinary close path: no
- * new clients, no new calls, calls in flight get their time, servers end with all of their trees, clients get what is unsent.
+ * Start: the process host first, while there is no thread and little memory; then the configuration, the lock and the
+ * socket, so that a daemon that cannot run says why at once and touches nothing; then the servers; then READY. Shutdown
+ * is the ordinary close path: no new clients, no new calls, calls in flight get their time, servers end with all of
+ * their trees, clients get what is unsent.
  */
 #include <errno.h>
 #include <signal.h>

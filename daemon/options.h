@@ -21,6 +21,7 @@ struct options {
 	bool check_config, print_table, background;
 };
 
-/* True to go on; else the program ends with *ret_status: help and version are printed, mistakes told. options_done() in every case. */
+/* True to go on; else the program ends with *ret_status: help and version are printed, mistakes told. options_done() in
+ * every case. */
 bool options_parse(struct options *options, int argc, char **argv, int *ret_status);
 void options_done(struct options *options);

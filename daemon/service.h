@@ -1,6 +1,6 @@
 /*
- * The service manager (PITFALLS "systemd"): a socket it hands in, and what it is told. Without one, all of this does nothing. The one file
- * that knows libsystemd.
+ * The service manager (PITFALLS "systemd"): a socket it hands in, and what it is told. Without one, all of this does
+ * nothing. The one file that knows libsystemd.
  */
 #pragma once
 
@@ -11,8 +11,8 @@
 
 /* Whether stderr goes to the journal, so that log lines are to carry their priority. */
 bool service_has_journal(void);
-/* The listening Unix socket that was handed in, -1 if none was; -EINVAL if what was handed in is something else. Call once: the variables that told of it
- * are gone afterwards. */
+/* The listening Unix socket that was handed in, -1 if none was; -EINVAL if what was handed in is something else. Call
+ * once: the variables that told of it are gone afterwards. */
 int service_take_socket(void);
 /* READY=1: the daemon listens. Also ends a reload. */
 void service_ready(void);
@@ -20,10 +20,12 @@ void service_reloading(void);
 void service_stopping(void);
 __attribute__((format(printf, 1, 2))) void service_status(const char *format, ...);
 
-/* Tells the watchdog, if there is one, from the loop's passes: a loop that is stuck says nothing. NULL if there is none. */
+/* Tells the watchdog, if there is one, from the loop's passes: a loop that is stuck says nothing. NULL if there is
+ * none. */
 struct service_watchdog;
 struct service_watchdog *service_watchdog_new(struct loop *loop);
 void service_watchdog_free(struct service_watchdog *watchdog); /* takes NULL */
 
-/* The end of starting in the background: stdin, stdout and stderr let go of what they were. Log lines go to the journal, or nowhere. */
+/* The end of starting in the background: stdin, stdout and stderr let go of what they were. Log lines go to the
+ * journal, or nowhere. */
 void service_detach(void);

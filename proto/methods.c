@@ -27,14 +27,12 @@ const char *const event_topic_names[TOPIC_COUNT] = {
 			"covers queueing, connecting and the call; 0: none; default: the server's timeout",            \
 			PARAM_TIMEOUT_MS                                                                               \
 	}
-#define EMPTY_SCHEMA "{\"type\":\"object\",\"maxProperties\":0}"
-#define ANY_SCHEMA "true"
-#define SCHEMA(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 
 const struct method_info method_table[METHOD_COUNT] = {
 	[METHOD_DAEMON_HELLO] = {
-		"daemon/hello", "Says who the client is and what questions it answers; optional, may be repeated.",
-		"Hello", SCHEMA("Hello"), 0,
+		"daemon/hello",
+		"Says who the client is and what questions it answers; optional, may be repeated.",
+		"Hello", 0,
 		{
 			{ "protocol", TYPE_INTEGER, false, 0,
 			  "the version of this protocol that the client speaks: 1", PARAM_NOT_SCANNED },
@@ -46,57 +44,78 @@ const struct method_info method_table[METHOD_COUNT] = {
 		},
 	},
 	[METHOD_DAEMON_STATUS] = {
-		"daemon/status", "The daemon's state, its limits, and what is wrong with its configuration.", "Status",
-		SCHEMA("Status"), 0, { { 0 } },
+		"daemon/status",
+		"The daemon's state, its limits, and what is wrong with its configuration.",
+		"Status", 0,
+		{ { 0 } },
 	},
 	[METHOD_DAEMON_RELOAD] = {
 		"daemon/reload",
 		"Reads the configuration again; touches only servers whose definition changed; a broken file changes nothing.",
-		"Reload", SCHEMA("Reload"), 0, { { 0 } },
+		"Reload", 0,
+		{ { 0 } },
 	},
 	[METHOD_DAEMON_SHUTDOWN] = {
-		"daemon/shutdown", "Stops the daemon: new calls are refused, calls in flight get 5 s.", "Empty", EMPTY_SCHEMA, 0,
+		"daemon/shutdown",
+		"Stops the daemon: new calls are refused, calls in flight get 5 s.",
+		"Empty", 0,
 		{ { 0 } },
 	},
 	[METHOD_RPC_DISCOVER] = {
-		"rpc.discover", "This document.", "OpenRPC", "{\"type\":\"object\",\"required\":[\"openrpc\",\"info\",\"methods\"]}", 0,
+		"rpc.discover",
+		"This document.",
+		"OpenRPC", 0,
 		{ { 0 } },
 	},
 	[METHOD_SERVERS_LIST] = {
-		"servers/list", "All configured servers, in the configuration's order.", "ServerList",
-		"{\"type\":\"object\",\"required\":[\"servers\"],\"properties\":{\"servers\":{\"type\":\"array\",\"items\":" SCHEMA("Server") "}}}",
-		0, { { 0 } },
+		"servers/list",
+		"All configured servers, in the configuration's order.",
+		"ServerList", 0,
+		{ { 0 } },
 	},
 	[METHOD_SERVERS_GET] = {
-		"servers/get", "One server, with its definition (secrets masked) and its history.", "ServerDetails",
-		SCHEMA("ServerDetails"), ERRORS_SERVER, { SERVER_PARAM },
+		"servers/get",
+		"One server, with its definition (secrets masked) and its history.",
+		"ServerDetails", ERRORS_SERVER,
+		{ SERVER_PARAM },
 	},
 	[METHOD_SERVERS_CONNECT] = {
-		"servers/connect", "Connects the server; answered once it is connected.", "Server", SCHEMA("Server"),
-		ERRORS_SERVER | ERRORS_STATE, { SERVER_PARAM, ORDER_TIMEOUT_PARAM },
+		"servers/connect",
+		"Connects the server; answered once it is connected.",
+		"Server", ERRORS_SERVER | ERRORS_STATE,
+		{ SERVER_PARAM, ORDER_TIMEOUT_PARAM },
 	},
 	[METHOD_SERVERS_DISCONNECT] = {
-		"servers/disconnect", "Stops the server; it stays idle until the next call or connect.", "Server", SCHEMA("Server"),
-		ERRORS_SERVER | ERRORS_STATE, { SERVER_PARAM, ORDER_TIMEOUT_PARAM },
+		"servers/disconnect",
+		"Stops the server; it stays idle until the next call or connect.",
+		"Server", ERRORS_SERVER | ERRORS_STATE,
+		{ SERVER_PARAM, ORDER_TIMEOUT_PARAM },
 	},
 	[METHOD_SERVERS_RECONNECT] = {
-		"servers/reconnect", "Stops the server if it runs, and connects it again.", "Server", SCHEMA("Server"),
-		ERRORS_SERVER | ERRORS_STATE, { SERVER_PARAM, ORDER_TIMEOUT_PARAM },
+		"servers/reconnect",
+		"Stops the server if it runs, and connects it again.",
+		"Server", ERRORS_SERVER | ERRORS_STATE,
+		{ SERVER_PARAM, ORDER_TIMEOUT_PARAM },
 	},
 	[METHOD_SERVERS_RELEASE] = {
-		"servers/release", "Gives an `exclusive` server that this client holds to the next in turn.", "Empty", EMPTY_SCHEMA,
-		ERRORS_SERVER, { SERVER_PARAM },
+		"servers/release",
+		"Gives an `exclusive` server that this client holds to the next in turn.",
+		"Empty", ERRORS_SERVER,
+		{ SERVER_PARAM },
 	},
 	[METHOD_SERVERS_LOGS] = {
-		"servers/logs", "The last lines of the server's stderr, oldest first.", "Logs",
-		"{\"type\":\"object\",\"required\":[\"lines\"],\"properties\":{\"lines\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
-		"\"required\":[\"at\",\"text\"],\"properties\":{\"at\":" SCHEMA("Time") ",\"text\":{\"type\":\"string\"}}}}}}",
-		ERRORS_SERVER,
-		{ SERVER_PARAM, { "lines", TYPE_INTEGER, false, 0, "how many at most; default 100", PARAM_NOT_SCANNED } },
+		"servers/logs",
+		"The last lines of the server's stderr, oldest first.",
+		"Logs", ERRORS_SERVER,
+		{
+			SERVER_PARAM,
+			{ "lines", TYPE_INTEGER, false, 0, "how many at most; default 100", PARAM_NOT_SCANNED },
+		},
 	},
 	[METHOD_TOOLS_LIST] = {
-		"tools/list", "The tools of one server or of all, never paged; from the cache where a server is not connected.",
-		"ToolList", SCHEMA("ToolList"), ERRORS_SERVER,
+		"tools/list",
+		"The tools of one server or of all, never paged; from the cache where a server is not connected.",
+		"ToolList", ERRORS_SERVER,
 		{
 			{ "server", TYPE_STRING, false, 0, "only this server's", PARAM_SERVER },
 			{ "waitMs", TYPE_INTEGER, false, 0,
@@ -107,8 +126,9 @@ const struct method_info method_table[METHOD_COUNT] = {
 		},
 	},
 	[METHOD_TOOLS_CALL] = {
-		"tools/call", "Calls a tool; the answer is the server's result, verbatim.", "CallToolResult", ANY_SCHEMA,
-		ERRORS_SERVER | ERRORS_CALL,
+		"tools/call",
+		"Calls a tool; the answer is the server's result, verbatim.",
+		"CallToolResult", ERRORS_SERVER | ERRORS_CALL,
 		{
 			SERVER_PARAM,
 			{ "name", TYPE_STRING, true, 0, "the tool's name", PARAM_NAME },
@@ -119,8 +139,9 @@ const struct method_info method_table[METHOD_COUNT] = {
 		},
 	},
 	[METHOD_MCP_REQUEST] = {
-		"mcp/request", "Any other MCP request; the answer is the server's result, verbatim.", "Result", ANY_SCHEMA,
-		ERRORS_SERVER | ERRORS_CALL,
+		"mcp/request",
+		"Any other MCP request; the answer is the server's result, verbatim.",
+		"Result", ERRORS_SERVER | ERRORS_CALL,
 		{
 			SERVER_PARAM,
 			{ "method", TYPE_STRING, true, 0,
@@ -131,7 +152,9 @@ const struct method_info method_table[METHOD_COUNT] = {
 		},
 	},
 	[METHOD_MCP_NOTIFY] = {
-		"mcp/notify", "Sends a notification to a connected server.", "Empty", EMPTY_SCHEMA, ERRORS_SERVER | ERRORS_STATE,
+		"mcp/notify",
+		"Sends a notification to a connected server.",
+		"Empty", ERRORS_SERVER | ERRORS_STATE,
 		{
 			SERVER_PARAM,
 			{ "method", TYPE_STRING, true, 0,
@@ -141,15 +164,21 @@ const struct method_info method_table[METHOD_COUNT] = {
 		},
 	},
 	[METHOD_EVENTS_SUBSCRIBE] = {
-		"events/subscribe", "Asks for events; active before the answer.", "Empty", EMPTY_SCHEMA, ERRORS_SERVER,
+		"events/subscribe",
+		"Asks for events; active before the answer.",
+		"Empty", ERRORS_SERVER,
 		{
 			{ "topics", TYPE_TOPICS, true, 0, "what to be told of", PARAM_NOT_SCANNED },
 			{ "server", TYPE_STRING, false, 0, "only events of this server", PARAM_SERVER },
 		},
 	},
 	[METHOD_EVENTS_UNSUBSCRIBE] = {
-		"events/unsubscribe", "Ends the subscriptions to these topics, of all servers.", "Empty", EMPTY_SCHEMA, 0,
-		{ { "topics", TYPE_TOPICS, true, 0, "what to be told of no longer", PARAM_NOT_SCANNED } },
+		"events/unsubscribe",
+		"Ends the subscriptions to these topics, of all servers.",
+		"Empty", 0,
+		{
+			{ "topics", TYPE_TOPICS, true, 0, "what to be told of no longer", PARAM_NOT_SCANNED },
+		},
 	},
 };
 

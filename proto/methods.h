@@ -1,7 +1,8 @@
 /*
- * The control dialect's methods, listed once (PROTOCOL "Control dialect: requests"): name, parameters with their types, and what the
- * result looks like. The daemon's dispatch, its checks of parameters, daemon/hello's `methods` and rpc.discover's OpenRPC document are
- * all made from this table, so that none of them can say something else than the others.
+ * The control dialect's methods, listed once (PROTOCOL "Control dialect: requests"): name, parameters with their types,
+ * and what the result looks like. The daemon's dispatch, its checks of parameters, daemon/hello's `methods` and
+ * rpc.discover's OpenRPC document are all made from this table, so that none of them can say something else than the
+ * others.
  */
 #pragma once
 
@@ -83,9 +84,9 @@ enum method_errors {
 struct method_info {
 	const char *name;
 	const char *summary;
-	const char *result_name;
-	const char *result_schema; /* JSON Schema as text; "#/components/schemas/.." are those of openrpc.c */
-	unsigned errors;           /* bits of enum method_errors */
+	const char
+		*result; /* its schema, of those in openrpc.c; with ERRORS_CALL only a name: the server's, verbatim */
+	unsigned errors; /* bits of enum method_errors */
 	struct method_param params[METHOD_PARAMS_MAX + 1]; /* ends with a NULL name */
 };
 extern const struct method_info method_table[METHOD_COUNT];
@@ -95,8 +96,9 @@ enum control_method method_find(struct span name);
 /* The topic that a JSON string names, or TOPIC_COUNT. */
 enum event_topic topic_find(struct span name);
 /*
- * Checks a request's params (an object, or absent) against the method's table. 0; or -EINVAL with a message in ret_problem that names the
- * parameter and what was expected. A parameter that occurs twice is refused; unknown members are not looked at.
+ * Checks a request's params (an object, or absent) against the method's table. 0; or -EINVAL with a message in
+ * ret_problem that names the parameter and what was expected. A parameter that occurs twice is refused; unknown members
+ * are not looked at.
  */
 int method_check_params(enum control_method method, const struct jsonrpc_message *message, struct buf *ret_problem);
 /* The OpenRPC document of the dialect (rpc.discover), on one line. */

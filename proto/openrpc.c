@@ -1,4 +1,5 @@
-/* rpc.discover: the OpenRPC document (version 1.3) of the control dialect, made from the tables of methods.h, errors.h and limits.h. */
+/* rpc.discover: the OpenRPC document (version 1.3) of the control dialect, made from the tables of methods.h, errors.h
+ * and limits.h. */
 #include "proto/errors.h"
 #include "proto/json_iter.h"
 #include "proto/limits.h"
@@ -11,66 +12,70 @@
 #define STATE_ENUM                                                                                                     \
 	"{\"enum\":[\"idle\",\"connecting\",\"connected\",\"reconnecting\",\"failed\",\"needs-auth\",\"disabled\"]}"
 
+/* The formatter would spread these over the whole page. */
+/* clang-format off */
+
 /* What the server object is made of; servers/get adds to it. */
 #define SERVER_REQUIRED "\"name\",\"state\",\"transport\",\"source\",\"sharing\",\"toolCount\",\"inFlight\""
-#define SERVER_PROPERTIES                                                                                                                        \
-	"\"name\":" STRING ",\"state\":" REF(                                                                                                    \
-		"State") ","                                                                                                                     \
-			 "\"transport\":{\"enum\":[\"stdio\",\"http\",\"sse\"]},\"source\":" STRING ","                                          \
-			 "\"sharing\":{\"enum\":[\"shared\",\"per-client\",\"exclusive\"]},"                                                     \
-			 "\"pid\":" COUNT ",\"url\":" STRING ",\"protocolVersion\":" STRING                                                      \
-			 ",\"era\":{\"enum\":[\"modern\",\"legacy\"]},"                                                                          \
-			 "\"serverInfo\":{\"type\":\"object\"},\"capabilities\":{\"type\":\"object\"},\"instructions\":" STRING                  \
-			 ","                                                                                                                     \
-			 "\"toolCount\":" COUNT ",\"inFlight\":" COUNT ",\"connectedAt\":" REF(                                                  \
-				 "Time") ","                                                                                                     \
-					 "\"lastError\":" REF(                                                                                   \
-						 "LastError") ","                                                                                \
-							      "\"reconnect\":{\"type\":\"object\",\"required\":[\"attempt\",\"nextAttemptMs\"]," \
-							      "\"properties\":{\"attempt\":" COUNT                                               \
-							      ",\"nextAttemptMs\":" COUNT "}},"                                                  \
-							      "\"holder\":" STRING ",\"queue\":" COUNT ","                                       \
-							      "\"instances\":{\"type\":\"array\",\"items\":{\"type\":\"object\","                \
-							      "\"required\":[\"client\",\"pid\",\"state\",\"inFlight\"],"                        \
-							      "\"properties\":{\"client\":" STRING ",\"pid\":" COUNT                             \
-							      ",\"state\":" REF("State") ",\"inFlight\":" COUNT "}}}"
+#define SERVER_PROPERTIES \
+	"\"name\":" STRING ",\"state\":" REF("State") ",\"transport\":{\"enum\":[\"stdio\",\"http\",\"sse\"]}," \
+	"\"source\":" STRING ",\"sharing\":{\"enum\":[\"shared\",\"per-client\",\"exclusive\"]}," \
+	"\"pid\":" COUNT ",\"url\":" STRING ",\"protocolVersion\":" STRING "," \
+	"\"era\":{\"enum\":[\"modern\",\"legacy\"]},\"serverInfo\":{\"type\":\"object\"}," \
+	"\"capabilities\":{\"type\":\"object\"},\"instructions\":" STRING "," \
+	"\"toolCount\":" COUNT ",\"inFlight\":" COUNT ",\"connectedAt\":" REF("Time") "," \
+	"\"lastError\":" REF("LastError") ",\"reconnect\":{\"type\":\"object\",\"required\":[\"attempt\",\"nextAttemptMs\"]," \
+	"\"properties\":{\"attempt\":" COUNT ",\"nextAttemptMs\":" COUNT "}},\"holder\":" STRING ",\"queue\":" COUNT "," \
+	"\"instances\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"client\",\"pid\",\"state\",\"inFlight\"]," \
+	"\"properties\":{\"client\":" STRING ",\"pid\":" COUNT ",\"state\":" REF("State") ",\"inFlight\":" COUNT "}}}"
 
-/* X(name, schema as JSON text) */
 static const struct {
 	const char *name, *schema;
 } schemas[] = {
-	{ "Time",
-	  "{\"type\":\"string\",\"format\":\"date-time\",\"description\":\"RFC 3339, UTC, with milliseconds\"}" },
+	{ "Time", "{\"type\":\"string\",\"format\":\"date-time\",\"description\":\"RFC 3339, UTC, with milliseconds\"}" },
 	{ "State", STATE_ENUM },
-	{ "LastError", "{\"type\":\"object\",\"required\":[\"message\"],\"properties\":{\"message\":" STRING
-		       ",\"at\":" REF("Time") "}}" },
-	{ "Hello", "{\"type\":\"object\",\"required\":[\"protocol\",\"daemon\",\"pid\",\"methods\"],\"properties\":{"
-		   "\"protocol\":{\"const\":1},\"daemon\":{\"type\":\"object\",\"required\":[\"name\",\"version\"],"
-		   "\"properties\":{\"name\":{\"const\":\"mcpd\"},\"version\":" STRING "}},"
-		   "\"pid\":" COUNT ",\"methods\":" NAMES "}}" },
-	{ "Problem", "{\"type\":\"object\",\"required\":[\"file\",\"message\"],\"properties\":{\"file\":" STRING
-		     ",\"server\":" STRING ",\"message\":" STRING "}}" },
+	{ "LastError",
+	  "{\"type\":\"object\",\"required\":[\"message\"],\"properties\":{\"message\":" STRING ",\"at\":" REF("Time") "}}" },
+	{ "Hello",
+	  "{\"type\":\"object\",\"required\":[\"protocol\",\"daemon\",\"pid\",\"methods\"],\"properties\":{"
+	  "\"protocol\":{\"const\":1},\"daemon\":{\"type\":\"object\",\"required\":[\"name\",\"version\"],"
+	  "\"properties\":{\"name\":{\"const\":\"mcpd\"},\"version\":" STRING "}},"
+	  "\"pid\":" COUNT ",\"methods\":" NAMES "}}" },
+	{ "Problem",
+	  "{\"type\":\"object\",\"required\":[\"file\",\"message\"],"
+	  "\"properties\":{\"file\":" STRING ",\"server\":" STRING ",\"message\":" STRING "}}" },
 	{ "Problems", "{\"type\":\"array\",\"items\":" REF("Problem") "}" },
 	{ "Reload",
 	  "{\"type\":\"object\",\"required\":[\"added\",\"removed\",\"changed\",\"unchanged\",\"errors\",\"warnings\"],"
-	  "\"properties\":{\"added\":" NAMES ",\"removed\":" NAMES ",\"changed\":" NAMES ",\"unchanged\":" COUNT
-	  ",\"errors\":" REF("Problems") ",\"warnings\":" REF("Problems") "}}" },
-	{ "Server", "{\"type\":\"object\",\"required\":[" SERVER_REQUIRED "],\"properties\":{" SERVER_PROPERTIES "}}" },
+	  "\"properties\":{\"added\":" NAMES ",\"removed\":" NAMES ",\"changed\":" NAMES ",\"unchanged\":" COUNT ","
+	  "\"errors\":" REF("Problems") ",\"warnings\":" REF("Problems") "}}" },
+	{ "Server",
+	  "{\"type\":\"object\",\"required\":[" SERVER_REQUIRED "],\"properties\":{" SERVER_PROPERTIES "}}" },
 	{ "ServerDetails",
-	  "{\"type\":\"object\",\"required\":[" SERVER_REQUIRED
-	  ",\"config\",\"history\"],\"properties\":{" SERVER_PROPERTIES ","
-	  "\"config\":{\"type\":\"object\"},\"advice\":" STRING
-	  ",\"history\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
-	  "\"required\":[\"at\",\"state\",\"reason\"],\"properties\":{\"at\":" REF("Time") ",\"state\":" REF(
-		  "State") ",\"reason\":{\"type\":[\"string\",\"null\"]}}}}}}" },
+	  "{\"type\":\"object\",\"required\":[" SERVER_REQUIRED ",\"config\",\"history\"],"
+	  "\"properties\":{" SERVER_PROPERTIES ",\"config\":{\"type\":\"object\"},\"advice\":" STRING ","
+	  "\"history\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"at\",\"state\",\"reason\"],"
+	  "\"properties\":{\"at\":" REF("Time") ",\"state\":" REF("State") ","
+	  "\"reason\":{\"type\":[\"string\",\"null\"]}}}}}}" },
+	{ "ServerList",
+	  "{\"type\":\"object\",\"required\":[\"servers\"],"
+	  "\"properties\":{\"servers\":{\"type\":\"array\",\"items\":" REF("Server") "}}}" },
+	{ "Logs",
+	  "{\"type\":\"object\",\"required\":[\"lines\"],\"properties\":{\"lines\":{\"type\":\"array\",\"items\":{"
+	  "\"type\":\"object\",\"required\":[\"at\",\"text\"],"
+	  "\"properties\":{\"at\":" REF("Time") ",\"text\":" STRING "}}}}}" },
 	{ "ToolList",
-	  "{\"type\":\"object\",\"required\":[\"revision\"],\"oneOf\":[{\"required\":[\"servers\"]},{\"required\":[\"notModified\"]}],"
-	  "\"properties\":{\"revision\":" STRING
-	  ",\"notModified\":{\"const\":true},\"servers\":{\"type\":\"array\",\"items\":{"
-	  "\"type\":\"object\",\"required\":[\"name\",\"state\",\"deferred\",\"tools\"],\"properties\":{\"name\":" STRING
-	  ",\"state\":" REF("State") ",\"deferred\":{\"type\":\"boolean\"},\"error\":" STRING
-				     ",\"tools\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}}}}}}" },
+	  "{\"type\":\"object\",\"required\":[\"revision\"],"
+	  "\"oneOf\":[{\"required\":[\"servers\"]},{\"required\":[\"notModified\"]}],"
+	  "\"properties\":{\"revision\":" STRING ",\"notModified\":{\"const\":true},"
+	  "\"servers\":{\"type\":\"array\",\"items\":{\"type\":\"object\","
+	  "\"required\":[\"name\",\"state\",\"deferred\",\"tools\"],\"properties\":{\"name\":" STRING ","
+	  "\"state\":" REF("State") ",\"deferred\":{\"type\":\"boolean\"},\"error\":" STRING ","
+	  "\"tools\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}}}}}}" },
+	{ "OpenRPC", "{\"type\":\"object\",\"required\":[\"openrpc\",\"info\",\"methods\"]}" },
+	{ "Empty", "{\"type\":\"object\",\"maxProperties\":0}" },
 };
+/* clang-format on */
 
 #define LENGTH(array) (sizeof(array) / sizeof(array)[0])
 
@@ -199,7 +204,12 @@ static void add_method(struct buf *out, const struct method_info *method)
 	buf_add_json_text(out, method->summary);
 	buf_add_text(out, ",\"paramStructure\":\"by-name\"");
 	add_params(out, method->params);
-	buf_addf(out, ",\"result\":{\"name\":\"%s\",\"schema\":%s}", method->result_name, method->result_schema);
+	buf_addf(out, ",\"result\":{\"name\":\"%s\",\"schema\":", method->result);
+	if (method->errors & ERRORS_CALL)
+		buf_add_text(out, "true"); /* whatever the server says */
+	else
+		buf_addf(out, "{\"$ref\":\"#/components/schemas/%s\"}", method->result);
+	buf_add_char(out, '}');
 	add_errors(out, method->errors);
 	buf_add_char(out, '}');
 }

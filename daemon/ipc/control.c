@@ -221,7 +221,7 @@ static void on_answer(struct session *s, const struct jsonrpc_message *m)
 	struct ipc *ipc = session_ipc(s);
 	int r = question ? router_answer(ipc->options.router, session_id(s), question, m->result, m->error) : -ENOENT;
 	if (r == -EPERM)
-		log_warning("client %s answered a question that another client was asked: refused (R24)",
+		log_warning("client %s answered a question that another client was asked: refused",
 			    router_client_label(ipc->options.router, session_id(s)));
 	else if (r == -ENOENT)
 		log_debug("client %s answered what it was not asked, or too late",

@@ -1,6 +1,6 @@
 /*
- * The control dialect (PROTOCOL "Control dialect"): lines of a session become requests, are checked against proto/methods.h and handed to the
- * functions of control_*.c; answers to the daemon's own requests find their question.
+ * The control dialect (PROTOCOL "Control dialect"): lines of a session become requests, are checked against
+ * proto/methods.h and handed to the functions of control_*.c; answers to the daemon's own requests find their question.
  */
 #pragma once
 

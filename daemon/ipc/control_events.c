@@ -221,7 +221,10 @@ void control_tell_call(struct ipc *ipc, const struct call_info *info, const stru
 		buf_add_span(&params, info->name);
 	}
 	buf_add_text(&params, ",\"client\":");
-	buf_add_json_text(&params, router_client_label(ipc->options.router, info->client));
+	if (info->client_gone)
+		buf_addf(&params, "\"#%llu\"", (unsigned long long)info->client);
+	else
+		buf_add_json_text(&params, router_client_label(ipc->options.router, info->client));
 	buf_addf(&params, ",\"durationMs\":%lld,\"outcome\":\"%s\"", (long long)info->duration_ms,
 		 outcome(info, reply));
 	if (info->resent)

@@ -1,9 +1,9 @@
 /*
  * tools/list: what every server has to show now, or after a short wait (contract M2).
  *
- * A listing waits only for servers that have nothing to show and may have soon, and at most waitMs from its arrival, so that one slow server
- * never holds up the tools of the others. The revision hashes what is shown, not the states: it is the same live, from the cache and after a
- * restart.
+ * A listing waits only for servers that have nothing to show and may have soon, and at most waitMs from its arrival, so
+ * that one slow server never holds up the tools of the others. The revision hashes what is shown, not the states: it is
+ * the same live, from the cache and after a restart.
  */
 #include "ipc/control_internal.h"
 

@@ -159,6 +159,8 @@ void ipc_close(struct ipc *ipc, int64_t wait_ms, loop_fn *done, void *arg)
 	ipc->closed_task = task_new(ipc->options.loop, tell_closed, ipc);
 	for (struct session *s = ipc->sessions; s; s = session_next(s))
 		session_finish(s, wait_ms);
+	for (struct session *s = ipc->leaving; s; s = session_next(s))
+		session_finish(s, wait_ms);
 	if (ipc->n_sessions == 0)
 		task_schedule(ipc->closed_task);
 }
@@ -167,7 +169,7 @@ void ipc_free(struct ipc *ipc)
 {
 	if (!ipc)
 		return;
-	assert(!ipc->sessions && ipc->n_sessions == 0 && !ipc->listing_waits);
+	assert(!ipc->sessions && !ipc->leaving && ipc->n_sessions == 0 && !ipc->listing_waits);
 	router_set_callbacks(ipc->options.router, NULL, NULL);
 	task_free(ipc->closed_task);
 	buf_done(&ipc->line);

@@ -1,8 +1,8 @@
 /*
  * The local side of the daemon: clients on the Unix socket, and what they are told (PROTOCOL "The socket protocol").
  *
- * One session per accepted connection; each starts in the control dialect. A client that is slow, floods or breaks the framing costs only
- * itself: its events are dropped, its requests are not read, and in the end it is disconnected.
+ * One session per accepted connection; each starts in the control dialect. A client that is slow, floods or breaks the
+ * framing costs only itself: its events are dropped, its requests are not read, and in the end it is disconnected.
  */
 #pragma once
 

@@ -11,6 +11,7 @@
 struct ipc {
 	struct ipc_options options;
 	struct session *sessions; /* in the order of their coming, newest first */
+	struct session *leaving;  /* clients that have gone, but for what is unsent */
 	unsigned n_sessions;
 	uint64_t last_session, last_request;
 	bool calls_stopped;

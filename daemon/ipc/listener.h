@@ -1,9 +1,10 @@
 /*
  * The socket that clients connect to (PITFALLS "Sockets"): one daemon per path, for our user only.
  *
- * The lock file beside the socket says who the one daemon is; it is never unlinked, so that all who start agree on what they lock. Whoever
- * has the lock may replace a socket file that nobody answers on. A socket that the service manager handed in is neither bound nor unlinked
- * here; if another daemon then has the lock, it is asked to drain and leave, since the service manager has replaced its socket file.
+ * The lock file beside the socket says who the one daemon is; it is never unlinked, so that all who start agree on what
+ * they lock. Whoever has the lock may replace a socket file that nobody answers on. A socket that the service manager
+ * handed in is neither bound nor unlinked here; if another daemon then has the lock, it is asked to drain and leave,
+ * since the service manager has replaced its socket file.
  */
 #pragma once
 
@@ -28,9 +29,9 @@ struct listener_options {
 };
 
 /*
- * Takes the lock for the path and listens on it. Makes the socket's directory (0700) if it is missing. May wait: for a daemon that is just
- * starting or leaving, some seconds. NULL with *ret_failure and *ret_message, for people, with the reason and the path (R38); free() it.
- * Runs no callback.
+ * Takes the lock for the path and listens on it. Makes the socket's directory (0700) if it is missing. May wait: for a
+ * daemon that is just starting or leaving, some seconds. NULL with *ret_failure and *ret_message, for people, with the
+ * reason and the path (R38); free() it. Runs no callback.
  */
 struct listener *listener_open(const struct listener_options *options, enum listener_failure *ret_failure,
 			       char **ret_message);

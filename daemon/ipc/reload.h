@@ -1,6 +1,6 @@
 /*
- * The configuration in force and how it is read anew: at start, by daemon/reload and by SIGHUP (R37). A file that cannot be used changes
- * nothing but what daemon/status says is wrong.
+ * The configuration in force and how it is read anew: at start, by daemon/reload and by SIGHUP (R37). A file that
+ * cannot be used changes nothing but what daemon/status says is wrong.
  */
 #pragma once
 
@@ -25,8 +25,8 @@ struct reload *reload_new(const struct reload_options *options);
 void reload_free(struct reload *reload); /* takes NULL */
 /* The first load: NULL if a file is unusable, see reload_problems(). The caller owns the result. */
 struct config *reload_load(struct reload *reload);
-/* Loads again and gives the manager what came of it. 0; or -EINVAL if nothing was changed: *ret (may be NULL) is then empty but for
- * `unchanged`. Logs the problems. manager_changes_done() for *ret. */
+/* Loads again and gives the manager what came of it. 0; or -EINVAL if nothing was changed: *ret (may be NULL) is then
+ * empty but for `unchanged`. Logs the problems. manager_changes_done() for *ret. */
 int reload_run(struct reload *reload, struct manager *manager, struct manager_changes *ret);
 /* What was wrong at the last attempt, valid until the next. */
 const struct config_problem *reload_problems(const struct reload *reload, size_t *ret_n);

@@ -1,9 +1,9 @@
 /*
- * The requests of one client that are in flight (PROTOCOL "Framing"): each is answered exactly once, with its id byte for byte, and an
- * id that is in flight is not taken a second time.
+ * The requests of one client that are in flight (PROTOCOL "Framing"): each is answered exactly once, with its id byte
+ * for byte, and an id that is in flight is not taken a second time.
  *
- * A request is freed by its answer, or unanswered with its session. Who works on it for longer than one call says so with request_pend() and is
- * told when it is cancelled, and when it is gone.
+ * A request is freed by its answer, or unanswered with its session. Who works on it for longer than one call says so
+ * with request_pend() and is told when it is cancelled, and when it is gone.
  */
 #pragma once
 
@@ -36,9 +36,9 @@ struct ipc *request_ipc(const struct request *request);
 /* Unique for the daemon's life, never 0: to find the request again when it may have gone (requests_find_number()). */
 uint64_t request_number(const struct request *request);
 
-/* The request stays in flight. cancel: it was cancelled, with a reason (plain text, never NULL), and is to be answered, now or later; NULL: it is
- * answered -32005 at once. gone: it is being freed, answered or not; may
- * be NULL. arg: an id, or a pointer as uintptr_t. */
+/* The request stays in flight. cancel: it was cancelled, with a reason (plain text, never NULL), and is to be answered,
+ * now or later; NULL: it is answered -32005 at once. gone: it is being freed, answered or not; may be NULL. arg: an id,
+ * or a pointer as uintptr_t. */
 void request_pend(struct request *request, void (*cancel)(struct request *request, uint64_t arg, const char *reason),
 		  void (*gone)(uint64_t arg), uint64_t arg);
 /* notifications/cancelled came for it. reason: JSON string or absent. */

@@ -6,5 +6,6 @@
 #include "ipc/ipc.h"
 #include "proto/buf.h"
 
-/* details: also config, history and advice, as servers/get tells them. The server's own JSON (serverInfo, capabilities, instructions) is verbatim. */
+/* details: also config, history and advice, as servers/get tells them. The server's own JSON (serverInfo, capabilities,
+ * instructions) is verbatim. */
 void server_json_write(struct buf *out, struct router *router, struct server *server, bool details);

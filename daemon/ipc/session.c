@@ -15,12 +15,12 @@
 enum session_step {
 	SESSION_OPEN,
 	SESSION_ENDING,    /* the task will end it */
-	SESSION_LINGERING, /* off the list; only unsent bytes keep it */
+	SESSION_LINGERING, /* on the list of those that leave; only unsent bytes keep it */
 	SESSION_GONE,
 };
 
 struct session {
-	struct session *next, **at; /* ipc's list */
+	struct session *next, **at; /* one of ipc's lists */
 	struct ipc *ipc;
 	uint64_t id;
 	const struct dialect *dialect;
@@ -85,6 +85,10 @@ void session_abort(struct session *s, const char *why)
 void session_finish(struct session *s, int64_t wait_ms)
 {
 	end_later(s, wait_ms);
+	if (s->step == SESSION_ENDING && wait_ms < s->linger_ms)
+		s->linger_ms = wait_ms;
+	else if (s->step == SESSION_LINGERING)
+		timer_set(s->timer, loop_now_ms() + wait_ms);
 }
 
 /* A client that sends no more is kept as long as something is due to it. */
@@ -165,6 +169,22 @@ static void free_session(void *arg)
 	free(s);
 }
 
+static void unlink_session(struct session *s)
+{
+	*s->at = s->next;
+	if (s->next)
+		s->next->at = s->at;
+}
+
+static void link_session(struct session *s, struct session **list)
+{
+	s->next = *list;
+	s->at = list;
+	if (s->next)
+		s->next->at = &s->next;
+	*list = s;
+}
+
 /* The very end: the stream goes, memory follows after the pass. */
 static void destroy(struct session *s)
 {
@@ -172,6 +192,7 @@ static void destroy(struct session *s)
 		return;
 	s->step = SESSION_GONE;
 	struct ipc *ipc = s->ipc;
+	unlink_session(s);
 	stream_close(s->stream);
 	task_free(s->task);
 	timer_free(s->timer);
@@ -229,9 +250,8 @@ static void end(void *arg)
 	struct session *s = arg;
 	struct ipc *ipc = s->ipc;
 	assert(s->step == SESSION_ENDING);
-	*s->at = s->next;
-	if (s->next)
-		s->next->at = s->at;
+	unlink_session(s);
+	link_session(s, &ipc->leaving);
 	s->step = SESSION_LINGERING;
 	s->dialect->on_end(s);
 	router_client_gone(ipc->options.router, s->id);
@@ -240,7 +260,8 @@ static void end(void *arg)
 		destroy(s);
 		return;
 	}
-	/* What the client still sends is read and forgotten, so that it is not stopped by a full pipe before it has seen the error. */
+	/* What the client still sends is read and forgotten, so that it is not stopped by a full pipe before it has
+	 * seen the error. */
 	stream_finish_writing(s->stream);
 	stream_pause(s->stream, false);
 	if (s->linger_ms != INT64_MAX)
@@ -270,10 +291,6 @@ struct session *session_new(struct ipc *ipc, int fd, uint64_t id, const struct d
 	s->task = task_new(loop, end, s);
 	s->timer = timer_new(loop, on_linger_end, s);
 	s->stream = stream_new(loop, fd, fd, &options, &callbacks, s);
-	s->next = ipc->sessions;
-	s->at = &ipc->sessions;
-	if (s->next)
-		s->next->at = &s->next;
-	ipc->sessions = s;
+	link_session(s, &ipc->sessions);
 	return s;
 }

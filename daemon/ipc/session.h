@@ -1,10 +1,10 @@
 /*
  * One client's connection: lines in, lines out, the end (PITFALLS "Sockets"), in whichever dialect it speaks.
  *
- * A dialect gets the lines and sends its own; the session does what all dialects need. It reads nothing while more than the soft limit is
- * unsent, and drops events meanwhile; past the hard limit it ends. A client that has shut down only its writing side still gets its
- * answers, then the connection closes. Ending is deferred by a pass, so that nothing a dialect holds vanishes under its feet; from the moment
- * it is due, nothing is sent and no line is delivered.
+ * A dialect gets the lines and sends its own; the session does what all dialects need. It reads nothing while more than
+ * the soft limit is unsent, and drops events meanwhile; past the hard limit it ends. A client that has shut down only
+ * its writing side still gets its answers, then the connection closes. Ending is deferred by a pass, so that nothing a
+ * dialect holds vanishes under its feet; from the moment it is due, nothing is sent and no line is delivered.
  */
 #pragma once
 
@@ -47,5 +47,6 @@ void session_send_event(struct session *session, const struct buf *lines);
 void session_idle(struct session *session);
 /* Ends the session in the next pass, without waiting for anything. why: for the debug log. */
 void session_abort(struct session *session, const char *why);
-/* Ends the session; what is unsent still goes out, within wait_ms. */
+/* Ends the session; what is unsent still goes out, within wait_ms. One that is ending already gets no more time than
+ * this. */
 void session_finish(struct session *session, int64_t wait_ms);

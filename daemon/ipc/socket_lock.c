@@ -39,8 +39,8 @@ static long written_pid(int fd)
 	return pread(fd, text, sizeof text - 1, 0) > 0 ? strtol(text, NULL, 10) : 0;
 }
 
-/* A line of /proc/locks: "1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF". Some file systems show another device there than stat() does: then the
- * file's own word is needed to believe it. */
+/* A line of /proc/locks: "1: FLOCK ADVISORY WRITE 1234 08:01:5678 0 EOF". Some file systems show another device there
+ * than stat() does: then the file's own word is needed to believe it. */
 static pid_t holder_in_line(const char *line, const struct stat *st, long written)
 {
 	long pid;

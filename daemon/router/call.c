@@ -160,7 +160,8 @@ static void on_progress(void *arg, struct span params)
 		tell_progress(row, with_token(&row->calls->scratch, params, row->token));
 }
 
-/* A place in the queue of an exclusive server is told as progress too, counting up to zero, where the server's own begins. */
+/* A place in the queue of an exclusive server is told as progress too, counting up to zero, where the server's own
+ * begins. */
 static void on_queued(void *arg, unsigned position)
 {
 	struct row *row = arg;

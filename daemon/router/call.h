@@ -1,10 +1,11 @@
 /*
  * Who asked what: one row for each request of a client to a server (ARCHITECTURE "A call's life").
  *
- * A row is ended exactly once: by the answer, the timeout, a cancellation, the server's going, all of which come as the one completion
- * of server_call(); never inside the call that made it. When its client goes, the row stays as a tombstone that tells nobody, until the
- * completion comes (PITFALLS "Lifetimes" 7). The client's progress token never leaves here: the server gets one of the daemon's own, and
- * progress comes back with the client's, byte for byte (R21), to the asker alone and never after the answer (R26).
+ * A row is ended exactly once: by the answer, the timeout, a cancellation, the server's going, all of which come as the
+ * one completion of server_call(); never inside the call that made it. When its client goes, the row stays as a
+ * tombstone that tells nobody, until the completion comes (PITFALLS "Lifetimes" 7). The client's progress token never
+ * leaves here: the server gets one of the daemon's own, and progress comes back with the client's, byte for byte (R21),
+ * to the asker alone and never after the answer (R26).
  */
 #pragma once
 
@@ -43,7 +44,8 @@ struct call_options {
 	int64_t timeout_ms;         /* -1: the server's default; 0: none */
 	struct span token;          /* the client's progress token, or absent */
 	struct span log_level;      /* JSON string for modern servers, or absent */
-	/* Sees the end before done does, also when the client has gone: for those who keep account of what the server was told. May be NULL. */
+	/* Sees the end before done does, also when the client has gone: for those who keep account of what the server
+	 * was told. May be NULL. */
 	call_done_fn *watch;
 	void *watch_arg;
 	/* Not after calls_client_gone(). May be NULL, as may progress. */

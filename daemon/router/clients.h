@@ -1,6 +1,7 @@
 /*
- * What the router knows of the clients that are connected: how to name one for people, and which questions of servers it said that it
- * answers (PROTOCOL "Requests from the daemon"). A client is its 64-bit id; it is known from clients_add() to clients_remove().
+ * What the router knows of the clients that are connected: how to name one for people, and which questions of servers
+ * it said that it answers (PROTOCOL "Requests from the daemon"). A client is its 64-bit id; it is known from
+ * clients_add() to clients_remove().
  */
 #pragma once
 
@@ -25,12 +26,14 @@ void clients_free(struct clients *clients); /* takes NULL */
 void clients_add(struct clients *clients, uint64_t id);
 void clients_remove(struct clients *clients, uint64_t id);
 bool clients_known(const struct clients *clients, uint64_t id);
-/* What its hello said: name (a JSON string, or absent), capabilities (a JSON object, or absent for none). May be repeated. 0 or -ENOMEM
- * (nothing has changed). */
+/* What its hello said: name (a JSON string, or absent), capabilities (a JSON object, or absent for none). May be
+ * repeated. 0 or -ENOMEM (nothing has changed). */
 int clients_describe(struct clients *clients, uint64_t id, struct span name, struct span capabilities);
 /* Bits of enum client_ability. */
 unsigned clients_abilities(const struct clients *clients, uint64_t id);
-/* The capabilities as JSON text, NULL if it never said any. In the form of manager_set_capabilities(), with the clients as arg. */
+/* The capabilities as JSON text, NULL if it never said any. In the form of manager_set_capabilities(), with the clients
+ * as arg. */
 const char *clients_capabilities(void *clients, uint64_t id);
-/* For people, unique: "NAME#ID", or "#ID" for one that gave no name. Valid until the client is described anew or has gone; "" if unknown. */
+/* For people, unique: "NAME#ID", or "#ID" for one that gave no name. Valid until the client is described anew or has
+ * gone; "" if unknown. */
 const char *clients_label(const struct clients *clients, uint64_t id);

@@ -1,4 +1,5 @@
-/* From 64-bit ids that are never reused to objects (PITFALLS "Lifetimes" 2): a late answer or timer looks up, and misses. */
+/* From 64-bit ids that are never reused to objects (PITFALLS "Lifetimes" 2): a late answer or timer looks up, and
+ * misses. */
 #pragma once
 
 #include <stddef.h>
@@ -18,5 +19,6 @@ void idmap_put(struct idmap *map, uint64_t id, void *object);
 void *idmap_get(const struct idmap *map, uint64_t id);
 /* What was there, or NULL. */
 void *idmap_remove(struct idmap *map, uint64_t id);
-/* Walks all objects in no order: the one at *at, which begins with 0 and is moved on; NULL at the end. The map must not change meanwhile. */
+/* Walks all objects in no order: the one at *at, which begins with 0 and is moved on; NULL at the end. The map must not
+ * change meanwhile. */
 void *idmap_next(const struct idmap *map, size_t *at);

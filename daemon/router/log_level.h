@@ -1,7 +1,7 @@
 /*
- * The logging level of a server that several clients set (PITFALLS "Relaying"): the most verbose wish goes to the server, and each client is
- * told only of messages at its own level. A client that never set one is told of `info` and above once others have had a say, and of all
- * that the server sends before that.
+ * The logging level of a server that several clients set (PITFALLS "Relaying"): the most verbose wish goes to the
+ * server, and each client is told only of messages at its own level. A client that never set one is told of `info` and
+ * above once others have had a say, and of all that the server sends before that.
  *
  * Servers of the modern era have no level of their own: there each request carries its client's.
  */

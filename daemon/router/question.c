@@ -102,8 +102,11 @@ static void refuse_unproven(struct questions *qs, struct server *server, const s
 				  mq->proof == MCP_PROOF_NO_CALL ? "no client's request is in flight" :
 								   "requests of several askers are in flight",
 				  server_name(server));
-	log_info("server %s: a %.*s was refused: no proof whose it is", server_name(server), (int)mq->method.len,
-		 mq->method.ptr);
+	struct server_info info;
+	server_get_info(server, &info);
+	/* Told once: a server that asks often does not fill the log. */
+	log_write(info.advice ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING, "server %s: a %.*s was refused: %s",
+		  server_name(server), (int)mq->method.len, mq->method.ptr, ADVICE);
 	server_note_refusal(server, ADVICE);
 	refuse(qs, mq->id, MCPD_E_INTERNAL, message);
 	free(message);
@@ -211,7 +214,8 @@ int questions_answer(struct questions *qs, uint64_t client, uint64_t id, struct 
 
 typedef bool wanted_fn(const struct question *q, uint64_t a, uint64_t b);
 
-/* The numbers of the questions that are wanted, in *ret_ids; callbacks may change the map, so it is not walked while they run. */
+/* The numbers of the questions that are wanted, in *ret_ids; callbacks may change the map, so it is not walked while
+ * they run. */
 static size_t collect(const struct questions *qs, wanted_fn *wanted, uint64_t a, uint64_t b, uint64_t **ret_ids)
 {
 	size_t n = 0, at = 0;

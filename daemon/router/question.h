@@ -1,10 +1,11 @@
 /*
- * Questions from servers to clients: sampling/createMessage, elicitation/create, roots/list (ARCHITECTURE "Sharing", PROTOCOL "Requests from
- * the daemon").
+ * Questions from servers to clients: sampling/createMessage, elicitation/create, roots/list (ARCHITECTURE "Sharing",
+ * PROTOCOL "Requests from the daemon").
  *
- * A question goes to the one client whose call it is proven to belong to, or is refused with an error that tells the server why, and that
- * leaves an advice in servers/get. It is answered once, by the client that was asked and by no other (R24). A client that leaves, and a call
- * that ends, end only their own questions. roots/list with nothing in flight is answered from the server's configured roots.
+ * A question goes to the one client whose call it is proven to belong to, or is refused with an error that tells the
+ * server why, and that leaves an advice in servers/get. It is answered once, by the client that was asked and by no
+ * other (R24). A client that leaves, and a call that ends, end only their own questions. roots/list with nothing in
+ * flight is answered from the server's configured roots.
  */
 #pragma once
 
@@ -28,8 +29,8 @@ void questions_free(struct questions *questions); /* takes NULL */
 /* As in struct manager_callbacks. */
 void questions_on_question(struct questions *questions, struct server *server, const struct manager_question *question);
 void questions_on_withdrawn(struct questions *questions, uint64_t question, struct span reason);
-/* The client's answer, exactly one of result and error. 0; -ENOENT if nothing is asked under that number (any more); -EPERM if another client
- * was asked: the question then stays open. */
+/* The client's answer, exactly one of result and error. 0; -ENOENT if nothing is asked under that number (any more);
+ * -EPERM if another client was asked: the question then stays open. */
 int questions_answer(struct questions *questions, uint64_t client, uint64_t question, struct span result,
 		     struct span error);
 void questions_client_gone(struct questions *questions, uint64_t client);

@@ -1,9 +1,9 @@
 /*
  * The router: between the clients' connections and the manager (ARCHITECTURE "A call's life", "Sharing").
  *
- * Upwards it knows clients by their 64-bit ids, downwards the manager. It keeps the rows of calls, the servers' questions, resource
- * subscriptions and logging levels, each in a module of its own, and gives every event of the manager either to one of them or to the
- * floor above, saying which clients it is for.
+ * Upwards it knows clients by their 64-bit ids, downwards the manager. It keeps the rows of calls, the servers'
+ * questions, resource subscriptions and logging levels, each in a module of its own, and gives every event of the
+ * manager either to one of them or to the floor above, saying which clients it is for.
  */
 #pragma once
 
@@ -52,11 +52,12 @@ void router_client_add(struct router *router, uint64_t client);
 /* As clients_describe(). */
 int router_client_describe(struct router *router, uint64_t client, struct span name, struct span capabilities);
 const char *router_client_label(const struct router *router, uint64_t client);
-/* Cancels its calls, ends its questions, subscriptions, levels and instances. Nothing is called back for it any more. */
+/* Cancels its calls, ends its questions, subscriptions, levels and instances. Nothing is called back for it any more.
+ */
 void router_client_gone(struct router *router, uint64_t client);
 
-/* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe, logging/setLevel) goes
- * through its module. watch and log_level of the options are the router's to set. */
+/* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe,
+ * logging/setLevel) goes through its module. watch and log_level of the options are the router's to set. */
 uint64_t router_request(struct router *router, const struct call_options *options);
 /* Whether router_request() with these would add a resource subscription. */
 bool router_would_subscribe(struct span method);
@@ -65,7 +66,8 @@ void router_cancel(struct router *router, uint64_t row, const char *reason);
 int router_answer(struct router *router, uint64_t client, uint64_t question, struct span result, struct span error);
 /* servers/release: as server_release(), and what the client had set up there is forgotten. */
 int router_release(struct router *router, uint64_t client, struct server *server);
-/* Whether the notification is for this client, as far as the router knows: its own instance, its resource subscriptions, its level. */
+/* Whether the notification is for this client, as far as the router knows: its own instance, its resource
+ * subscriptions, its level. */
 bool router_notification_wanted(const struct router *router, const struct router_notification *notification,
 				uint64_t client);
 /* Resource subscriptions of the client. */

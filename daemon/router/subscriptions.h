@@ -1,11 +1,11 @@
 /*
- * Resource subscriptions, counted per client (PROTOCOL "mcp/request"): a server hears one resources/subscribe for all clients that want a
- * URI, and one resources/unsubscribe when the last has had enough. Later subscribers are answered {} at once. They are made again after a
- * reconnect (M4), and gone with their client.
+ * Resource subscriptions, counted per client (PROTOCOL "mcp/request"): a server hears one resources/subscribe for all
+ * clients that want a URI, and one resources/unsubscribe when the last has had enough. Later subscribers are answered
+ * {} at once. They are made again after a reconnect (M4), and gone with their client.
  *
- * An instance that serves one client only has its subscriptions for that client alone. Where what the server was told may have got out of
- * step with what is wanted (a subscriber left while its request was on its way, a new one came while the last was being unsubscribed), the
- * daemon says once more what it wants; both requests may be repeated.
+ * An instance that serves one client only has its subscriptions for that client alone. Where what the server was told
+ * may have got out of step with what is wanted (a subscriber left while its request was on its way, a new one came
+ * while the last was being unsubscribed), the daemon says once more what it wants; both requests may be repeated.
  */
 #pragma once
 
@@ -31,8 +31,8 @@ void subscriptions_on_reconnected(struct subscriptions *subs, struct server *ser
 void subscriptions_on_server_removed(struct subscriptions *subs);
 /* Forgets what the client has at this server (an exclusive one that it gives up). */
 void subscriptions_release(struct subscriptions *subs, uint64_t client, uint64_t server);
-/* Whether a notifications/resources/updated for this (decoded) URI is for this client: it subscribed to the URI, or to one that the URI
- * lies below. */
+/* Whether a notifications/resources/updated for this (decoded) URI is for this client: it subscribed to the URI, or to
+ * one that the URI lies below. */
 bool subscriptions_wanted(const struct subscriptions *subs, uint64_t client, uint64_t server, const char *uri);
 /* How many the client has. */
 size_t subscriptions_count(const struct subscriptions *subs, uint64_t client);

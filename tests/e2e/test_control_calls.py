@@ -1,4 +1,5 @@
-"""tools/call, mcp/request, mcp/notify: timeouts, cancellation, progress, errors with their data (PROTOCOL "Errors", C1 to C5, M6)."""
+"""tools/call, mcp/request, mcp/notify: timeouts, cancellation, progress, errors with their data (PROTOCOL "Errors", C1 to
+C5, M6)."""
 
 import os
 import signal

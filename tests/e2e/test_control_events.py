@@ -106,7 +106,8 @@ def test_calls(daemon):
         c.tool('b', 'hang')
         c.call('daemon/status')
         c.close()
-        assert watcher.wait_event('events/call')['outcome'] == 'client-gone'
+        event = watcher.wait_event('events/call')
+        assert event['outcome'] == 'client-gone' and event['client'].startswith('#')
         assert not watcher.events
 
 

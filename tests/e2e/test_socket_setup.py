@@ -1,4 +1,5 @@
-"""Where the socket is, who may use it, one daemon per socket, and the daemon's start (PROTOCOL "Framing", PITFALLS "Sockets", R11, R38)."""
+"""Where the socket is, who may use it, one daemon per socket, the daemon's start and end (PROTOCOL "Framing", PITFALLS
+"Sockets" and "systemd", R11, R38)."""
 
 import json
 import os
@@ -452,3 +453,14 @@ def test_the_server_outlives_no_daemon(make_daemon):
     assert alive(pid)
     daemon.stop()
     wait_gone(pid)
+
+
+def test_shutdown_ends_with_half_closed_clients_that_do_not_read(make_daemon):
+    daemon = make_daemon({'fake': fake()})
+    with daemon.client() as c, daemon.client() as other:
+        other.wait_state('fake', 'connected')
+        c.tool('fake', 'bytes', {'size': 8 << 20})
+        c.shut_writing()
+        wait_for(lambda: other.call('daemon/status')['inFlight'] == 0)
+        assert other.call('daemon/status')['clients'] == 2     # it may still read
+        daemon.stop()

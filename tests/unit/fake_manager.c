@@ -280,6 +280,7 @@ void server_get_info(struct server *server, struct server_info *ret)
 				     .state = server->state,
 				     .facts = &server->facts,
 				     .holder = server->holder,
+				     .advice = fake.advice,
 				     .last_error = server->error };
 }
 

@@ -1,6 +1,6 @@
 /*
- * A manager for the tests of the floors above it: implements manager/manager.h and manager/server.h at link time. Nothing happens by itself. A call is
- * kept until the test ends it; what the floors above do is there to be looked at.
+ * A manager for the tests of the floors above it: implements manager/manager.h and manager/server.h at link time.
+ * Nothing happens by itself. A call is kept until the test ends it; what the floors above do is there to be looked at.
  */
 #pragma once
 

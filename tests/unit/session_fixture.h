@@ -1,5 +1,6 @@
 /*
- * A daemon's local side (ipc/) over socketpairs, with the manager of fake_manager.h below it, and the client's ends of the connections.
+ * A daemon's local side (ipc/) over socketpairs, with the manager of fake_manager.h below it, and the client's ends of
+ * the connections.
  */
 #pragma once
 
@@ -197,7 +198,8 @@ static inline void expect_line(struct peer *p, const char *wanted)
 	ck_assert_str_eq(next_line(p), wanted);
 }
 
-/* The next line is an error with this id (JSON) and code, whose data (JSON; NULL: any) and part of the message are these. */
+/* The next line is an error with this id (JSON) and code, whose data (JSON; NULL: any) and part of the message are
+ * these. */
 static inline void expect_error(struct peer *p, const char *id, int code, const char *message_part, const char *data)
 {
 	struct jsonrpc_message m;

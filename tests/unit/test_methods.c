@@ -86,7 +86,7 @@ START_TEST(the_openrpc_document_is_made_from_the_table)
 	while (json_iter_element(&it, &method)) {
 		ck_assert(json_string_is(json_member(method, "name"), method_table[n].name));
 		ck_assert_int_eq(json_type_of(json_path(method, "result", "schema", NULL)),
-				 strcmp(method_table[n].result_schema, "true") == 0 ? JSON_BOOL : JSON_OBJECT);
+				 method_table[n].errors & ERRORS_CALL ? JSON_BOOL : JSON_OBJECT);
 		n++;
 	}
 	ck_assert_int_eq(n, METHOD_COUNT);

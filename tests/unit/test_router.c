@@ -304,7 +304,8 @@ START_TEST(capabilities_decide_what_a_client_is_asked)
 }
 END_TEST
 
-/* ARCHITECTURE "Sharing": roots/list with no call in flight is the configuration's to answer; a per-client instance asks its client. */
+/* ARCHITECTURE "Sharing": roots/list with no call in flight is the configuration's to answer; a per-client instance
+ * asks its client. */
 START_TEST(roots_come_from_the_configuration_or_from_the_own_client)
 {
 	fix_begin();

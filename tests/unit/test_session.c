@@ -54,7 +54,8 @@ START_TEST(ids_are_echoed_byte_for_byte)
 }
 END_TEST
 
-/* PROTOCOL "Framing": an id in flight is refused, strings compared decoded, numbers by their bytes; the first goes on. */
+/* PROTOCOL "Framing": an id in flight is refused, strings compared decoded, numbers by their bytes; the first goes on.
+ */
 START_TEST(an_id_in_flight_is_refused_and_the_first_left_alone)
 {
 	begin();
