@@ -9,6 +9,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import harness  # noqa: E402
+import mcpd_client  # noqa: E402
+import openrpc  # noqa: E402
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -18,8 +20,21 @@ def pytest_runtest_makereport(item, call):
         item.call_failed = outcome.get_result().failed
 
 
+@pytest.fixture(scope='session')
+def described():
+    """rpc.discover of the daemon under test; from then on every answer to a Client is held against it."""
+    daemon = harness.Daemon()
+    try:
+        with mcpd_client.Client(daemon.socket) as c:
+            document = openrpc.Described(c.call('rpc.discover'))
+        mcpd_client.Client.described = document
+    finally:
+        daemon.finish()
+    return document
+
+
 @pytest.fixture
-def make_daemon(request):
+def make_daemon(request, described):
     """A function that makes daemons: make_daemon(servers, args=..., env=..., mcpd=..., start=True) -> harness.Daemon.
     All of them are stopped and checked at the end of the test."""
     made = []

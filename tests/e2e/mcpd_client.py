@@ -15,7 +15,8 @@ can be in flight; not waiting means not reading, which is how a slow client is p
 Notifications from the daemon land in `c.events` (in order) until they are waited for. A request from the daemon is given
 to `c.on_request(client, message)`, if set, else it lands in `c.questions`; answer with `c.respond()`. An answer that
 belongs to no request in flight, a second answer to one request, a line that is no JSON-RPC: each raises ProtocolBroken,
-so that every test watches for them; a test that provokes errors without an id finds them in `c.orphans`.
+so that every test watches for them; a test that provokes errors without an id finds them in `c.orphans`. So does an
+answer that is not as rpc.discover describes it (openrpc.py), wherever conftest.py has made daemons.
 
 `mcp_attach()` turns the connection into an MCP session: afterwards request, wait and notify speak MCP.
 """
@@ -50,8 +51,8 @@ class Closed(Exception):
 class Pending:
     """A request in flight, or its answer."""
 
-    def __init__(self, client, id):
-        self.client, self.id = client, id
+    def __init__(self, client, id, method):
+        self.client, self.id, self.method = client, id, method
         self.raw = None             # the answer's line, without its newline
         self.message = None
         self.sent_at = time.monotonic()
@@ -86,6 +87,8 @@ class Pending:
 
 
 class Client:
+    described = None                # openrpc.Described of the daemon under test
+
     def __init__(self, path, timeout=TIMEOUT):
         self.path = path
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -98,6 +101,7 @@ class Client:
         self.questions = []
         self.orphans = []           # error answers with "id": null
         self.on_request = None
+        self.attached = False       # it speaks MCP, which rpc.discover does not describe
         self.next_id = 1
 
     def __enter__(self):
@@ -117,9 +121,9 @@ class Client:
     def send_json(self, message):
         self.send_bytes(json.dumps(message).encode() + b'\n')
 
-    def expect(self, id):
-        """Registers a request that the test writes itself with send_bytes()."""
-        pending = Pending(self, id)
+    def expect(self, id, method=None):
+        """Registers a request that the test writes itself with send_bytes(); the answer is checked where the method is given."""
+        pending = Pending(self, id, method)
         key = json.dumps(id)
         assert key not in self.in_flight, 'the test uses id %s twice' % key
         self.in_flight[key] = pending
@@ -132,7 +136,7 @@ class Client:
 
     def request(self, method, params=None, id=None):
         id = self._id(id)
-        pending = self.expect(id)
+        pending = self.expect(id, method)
         message = {'jsonrpc': '2.0', 'id': id, 'method': method}
         if params is not None:
             message['params'] = params
@@ -142,7 +146,7 @@ class Client:
     def request_raw(self, method, params, id=None):
         """Like request(), with params as bytes that are sent as they are."""
         id = self._id(id)
-        pending = self.expect(id)
+        pending = self.expect(id, method)
         self.send_bytes(b'{"jsonrpc":"2.0","id":%s,"method":%s,"params":%s}\n'
                         % (json.dumps(id).encode(), json.dumps(method).encode(), params))
         return pending
@@ -229,6 +233,10 @@ class Client:
             raise ProtocolBroken('an answer to nothing in flight: %r' % line[:400])
         pending.answered_at = time.monotonic()
         pending.message, pending.raw = message, line
+        if self.described and pending.method and not self.attached:
+            problem = self.described.problem(pending.method, message)
+            if problem:
+                raise ProtocolBroken(problem)
 
     def wait_eof(self, timeout=TIMEOUT):
         self.wait_until(lambda: self.eof, timeout, 'the end of the connection')
@@ -301,4 +309,6 @@ class Client:
         params = dict(more)
         if server is not None:
             params['server'] = server
-        return self.call('mcp/attach', params)
+        result = self.call('mcp/attach', params)
+        self.attached = True
+        return result

@@ -1,9 +1,10 @@
 """Sharing modes on the control dialect: `shared`, `per-client`, `exclusive` (ARCHITECTURE "Sharing", R25, servers/release)."""
 
+import subprocess
 import time
 
 import pytest
-from harness import alive, fake, wait_for, wait_gone
+from harness import alive, fake, program, wait_for, wait_gone
 
 
 def counting(sharing, **more):
@@ -84,15 +85,26 @@ def test_exclusive_clients_wait_in_turn_and_are_told_their_place(make_daemon):
     assert waiting[2].wait().result['content'][0]['text'].split()[0] == '1'
 
 
-def test_a_client_killed_while_it_holds(make_daemon):
+def test_R25_a_client_killed_while_it_holds(make_daemon):
+    """A process that SIGKILL ends in mid-call: the next in the queue gets the server, on a new process; the others wait on."""
     daemon = make_daemon({'turns': counting('exclusive')})
-    with daemon.client() as holder, daemon.client() as next_one:
-        holder.tool('turns', 'hang')
-        wait_for(lambda: holder.server('turns')['inFlight'] == 1)
-        call = next_one.tool('turns', 'count')
-        wait_for(lambda: next_one.server('turns')['queue'] == 1)
-        holder.close()
-        assert call.wait().result['content'][0]['text'].split()[0] == '1'
+    clients = [daemon.client(name='c%d' % i) for i in range(3)]
+    holder = subprocess.Popen([program('mcpctl'), 'call', 'turns', 'hang'], env=daemon.environ, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(lambda: clients[0].server('turns')['inFlight'] == 1)
+    server = clients[0].server('turns')
+    assert server['holder'].startswith('mcpctl#')
+    waiting = []
+    for i, c in enumerate(clients, 1):
+        waiting.append(c.tool('turns', 'count'))
+        wait_for(lambda: c.server('turns')['queue'] == i)
+    holder.kill()
+    holder.wait()
+    assert waiting[0].wait().result['content'][0]['text'].split()[0] == '1'
+    now = clients[0].server('turns')
+    assert now['holder'].startswith('c0#') and now['queue'] == 2 and now['pid'] != server['pid']
+    wait_gone(server['pid'])
+    assert not any(c.call('daemon/status') and w.done for c, w in zip(clients[1:], waiting[1:]))
 
 
 def test_a_timeout_in_the_queue_says_so(make_daemon):

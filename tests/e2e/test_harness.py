@@ -8,6 +8,7 @@ import threading
 import pytest
 
 import harness
+import openrpc
 from mcpd_client import Client, Closed, ProtocolBroken, RpcError
 
 STAND_IN = '''#!/usr/bin/python3
@@ -94,8 +95,9 @@ def test_death_by_a_signal_is_seen(stand_in):
 
 
 @pytest.fixture
-def peer(tmp_path):
-    """A listening socket, and a client that is connected to it."""
+def peer(tmp_path, monkeypatch):
+    """A listening socket, and a client that is connected to it. There is no daemon, so no document."""
+    monkeypatch.setattr(Client, 'described', None)
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(tmp_path / 's'))
     listener.listen()
@@ -130,6 +132,34 @@ def test_client_raises_at_broken_protocol(peer, line):
     pending = client.request('a')
     server.sendall(line + b'\n')
     with pytest.raises(ProtocolBroken):
+        pending.wait()
+
+
+@pytest.mark.parametrize('answer, problem', [
+    ('"result":{"n":1,"more":[{"at":"x"}]}', None),
+    ('"result":{"n":"1"}', "'1' is not of type 'integer' at n"),
+    ('"result":{"n":1,"more":[{"at":"x","surprise":1}]}', "'surprise' was unexpected"),
+    ('"error":{"code":-32001,"message":"m"}', None),
+    ('"error":{"code":-32601,"message":"m"}', None),
+    ('"error":{"code":-32009,"message":"m"}', 'not described as an error of known'),
+])
+def test_client_holds_answers_against_the_document(peer, monkeypatch, answer, problem):
+    schemas = {'Known': {'type': 'object', 'required': ['n'], 'properties': {
+        'n': {'type': 'integer'}, 'more': {'type': 'array', 'items': {'$ref': '#/components/schemas/Item'}}}},
+        'Item': {'type': 'object', 'properties': {'at': {'type': 'string'}}}}
+    monkeypatch.setattr(Client, 'described', openrpc.Described({
+        'methods': [{'name': 'known', 'result': {'name': 'Known', 'schema': {'$ref': '#/components/schemas/Known'}},
+                     'errors': [{'$ref': '#/components/errors/UNKNOWN'}]}],
+        'components': {'schemas': schemas, 'errors': {'UNKNOWN': {'code': -32001, 'message': 'm'}}}}))
+    server, client = peer
+    pending = client.request('known')
+    server.sendall(b'{"jsonrpc":"2.0","id":1,%s}\n' % answer.encode())
+    if problem is None:
+        pending.wait()
+        pending = client.request('unknown')
+        server.sendall(b'{"jsonrpc":"2.0","id":2,"result":{}}\n')
+        problem = 'does not describe unknown'
+    with pytest.raises(ProtocolBroken, match=problem):
         pending.wait()
 
 

@@ -60,6 +60,8 @@ Acting tools (tools/call by name; `arguments` in brackets)
   raw {lines}     writes the lines as they are; $ID in them is the id of this request
   ask {method, params, id, wait}   sends a request to the client, answers with the answer that came; wait false: answers
                   at once; id: one of its own choice, or "same" for the id of this call
+  needs {rounds}  a modern server's way of asking: an input-required result for each round, which is {key: {method,
+                  params}}; then structuredContent: what came back, round by round
   notify {method, params, times}   sends notifications first
   setTools {tools, times}   changes the list and sends list_changed that often
   env {names}     structuredContent: environment values
@@ -564,6 +566,17 @@ class Fake:
         if not waiting[0].wait(arguments.get('timeout', 60)):
             return 'no answer'
         return self.structured({k: waiting[1][k] for k in ('result', 'error') if k in waiting[1]})
+
+    def act_needs(self, message, arguments):
+        # It keeps nothing itself: all that is known of earlier rounds is in the state that comes back.
+        params = message['params']
+        done = json.loads(params['requestState']) if 'requestState' in params else []
+        if 'inputResponses' in params:
+            done.append(params['inputResponses'])
+        if len(done) == len(arguments['rounds']):
+            return self.structured({'answers': done})
+        return json.dumps({'resultType': 'input_required', 'inputRequests': arguments['rounds'][len(done)],
+                           'requestState': json.dumps(done)}).encode()
 
     def act_notify(self, message, arguments):
         note = {'jsonrpc': '2.0', 'method': arguments.get('method', 'notifications/message')}
