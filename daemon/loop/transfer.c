@@ -14,6 +14,11 @@
 #define PIECE_BYTES ((size_t)64 << 10)
 /* A peer that is gone without a word is noticed on silent event streams. */
 #define KEEPALIVE_SECONDS 60L
+/*
+ * A kept connection that the server closes just as a request leaves costs that request: it may have run, and is not sent again (H12). Servers
+ * close what is idle, the common ones after 5 s; so none older than this is used again.
+ */
+#define REUSE_SECONDS 4L
 
 /* What OpenSSL says of a certificate (X509_V_ERR_..), as CURLINFO_SSL_VERIFYRESULT gives it. */
 #define VERIFY_OK 0
@@ -341,6 +346,10 @@ static void set_options(struct transfer *t, const struct transfer_request *reque
 		curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 0L);
 		curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 0L);
 	}
+	curl_easy_setopt(easy, CURLOPT_MAXAGE_CONN, REUSE_SECONDS);
+	/* A GET is an event stream: servers that end one close its connection, too. */
+	if (strcmp(request->method, "GET") == 0)
+		curl_easy_setopt(easy, CURLOPT_FORBID_REUSE, 1L);
 	if (request->body.ptr)
 		set_body(t, request->body);
 	else if (strcmp(request->method, "GET") != 0)
