@@ -323,6 +323,25 @@ def test_many_calls_at_once(web):
     assert all(call.wait().result for call in calls)
 
 
+def test_sixteen_clients_of_eight_servers(make_daemon):
+    servers = [FakeHttp(stream=n % 2 == 0, session=n % 3 == 0, era='modern' if n % 4 == 3 else 'legacy') for n in range(8)]
+    for server in servers:
+        server.start()
+    try:
+        d = make_daemon({'web%d' % n: server.definition() for n, server in enumerate(servers)})
+        clients = [d.client() for _ in range(16)]
+        for n in range(8):
+            clients[0].wait_state('web%d' % n, 'connected')
+        calls = [(i, n, c.tool('web%d' % n, 'echo', {'text': '%d of %d' % (i, n)}, timeoutMs=60000))
+                 for i, c in enumerate(clients) for n in range(8) for _ in range(4)]
+        for i, n, call in calls:
+            assert call.wait().result['structuredContent'] == {'text': '%d of %d' % (i, n)}
+        assert [len(server.calls('tools/call')) for server in servers] == [64] * 8
+    finally:
+        for server in servers:
+            server.stop()
+
+
 # -- TLS
 
 def openssl(folder, *args):
