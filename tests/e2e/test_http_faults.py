@@ -324,7 +324,7 @@ def test_many_calls_at_once(web):
 
 
 def test_sixteen_clients_of_eight_servers(make_daemon):
-    servers = [FakeHttp(stream=n % 2 == 0, session=n % 3 == 0, era='modern' if n % 4 == 3 else 'legacy') for n in range(8)]
+    servers = [FakeHttp(stream=n % 2 == 0, session=n % 4 == 1, era='modern' if n % 4 == 3 else 'legacy') for n in range(8)]
     for server in servers:
         server.start()
     try:
