@@ -128,6 +128,8 @@ static int most_verbose(const struct target *t)
 	return level;
 }
 
+static void send_own(struct log_levels *levels, struct target *t);
+
 static void on_set(void *arg, const struct call_info *info, const struct transport_reply *reply)
 {
 	struct change change = *(struct change *)arg;
@@ -143,6 +145,9 @@ static void on_set(void *arg, const struct call_info *info, const struct transpo
 			 clients_known(change.levels->clients, change.client) ? change.before : LEVEL_NONE);
 	if (!change.client)
 		log_warning("server %s: the logging level could not be set: %s", info->server_name, reply->message);
+	/* Others may have been answered because this was on its way. A lost connection's successor is told anyway. */
+	else if (reply->code != MCPD_E_TRANSPORT && most_verbose(t) == change.sent)
+		send_own(change.levels, t);
 }
 
 static void write_params(struct buf *out, int level)

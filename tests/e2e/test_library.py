@@ -111,6 +111,8 @@ def test_exports_are_the_headers_functions():
     table = subprocess.run(['nm', '-D', '--defined-only', str(library)], stdout=subprocess.PIPE, text=True, check=True).stdout
     exported = {line.split()[2].split('@')[0] for line in table.splitlines() if line.split()[1] in 'TDBR'}
     assert exported - {'MCPD_CLIENT_0'} == declared
+    # Nor does the map name what there no longer is.
+    assert set(re.findall(r'\b(mcpd_\w+);', (LIBRARY / 'libmcpd-client.map').read_text())) == declared
 
 
 def test_the_header_needs_no_other_library():

@@ -106,7 +106,7 @@ class Fake:
         self.cancelled = {}         # request id as JSON -> event
         self.next_ask = 1
         self.listens = {}           # id as JSON -> filter
-        self.seen = {'methods': {}, 'cancelled': [], 'responses': [], 'batches': 0, 'notifications': []}
+        self.seen = {'methods': {}, 'cancelled': [], 'responses': [], 'batches': 0, 'notifications': [], 'levels': []}
         self.grandchild_pid = None
         # One table for methods and one for tools, so that both lists have a single place.
         self.methods = {
@@ -121,7 +121,7 @@ class Fake:
             'prompts/list': self.list_prompts,
             'prompts/get': self.get_prompt,
             'completion/complete': lambda m: self.complete({'completion': {'values': ['alpha', 'beta']}}),
-            'logging/setLevel': lambda m: {},
+            'logging/setLevel': self.set_level,
         }
         self.acts = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith('act_')}
 
@@ -459,6 +459,10 @@ class Fake:
     def get_prompt(self, message):
         return self.complete({'messages': [{'role': 'user', 'content': {
             'type': 'text', 'text': 'prompt ' + str(message['params'].get('name'))}}]}, self.is_modern(message))
+
+    def set_level(self, message):
+        self.seen['levels'].append(message['params'].get('level'))
+        return {}
 
     # -- tools
 
