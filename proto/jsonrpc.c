@@ -135,7 +135,7 @@ bool jsonrpc_peek_answer(struct span start, struct span *ret_id)
 	struct span found[WANT_COUNT];
 	uint64_t doubled;
 	json_scan(start, wants, WANT_COUNT, found, &doubled, NULL);
-	if (doubled & ENVELOPE_BITS || found[WANT_METHOD].ptr || !is_id(found[WANT_ID]))
+	if (doubled & (uint64_t)1 << WANT_ID || found[WANT_METHOD].ptr || !is_id(found[WANT_ID]))
 		return false;
 	if (!found[WANT_RESULT].ptr && !found[WANT_ERROR].ptr)
 		return false;

@@ -60,8 +60,9 @@ struct jsonrpc_message {
  * by the parser, refused by the control dialect with -32602) an array; `error` an object; `id` a string, a number, or
  * null in error responses. */
 int jsonrpc_parse(struct span text, struct jsonrpc_message *ret, struct json_error *ret_error);
-/* Whose answer the beginning of a line that is too long shows (contract S7a): true, with the id as written, if its id
- * is complete, it has begun its `result` or `error`, and no `method` was seen. */
+/* Whose answer a line shows that is no message, or the beginning of one that is too long (contract S7a): true, with the
+ * id as written, if its id is complete and the only one, it has begun its `result` or `error`, and no `method` was
+ * seen. */
 bool jsonrpc_peek_answer(struct span start, struct span *ret_id);
 
 /* Whether two ids are the same: strings compared decoded, numbers by their bytes. */

@@ -251,6 +251,19 @@ static void refuse_no_json(struct session *s, const struct json_error *error)
 	buf_done(&message);
 }
 
+/* A bad answer is told without its id: that is one of our ids, and may be one of the client's too. It still ends the
+ * question, which nobody else will. */
+static void on_invalid(struct session *s, struct jsonrpc_message *m)
+{
+	bool is_answer = !m->method.ptr && (m->result.ptr || m->error.ptr);
+	refuse(s, is_answer ? SPAN_NONE : m->id, MCPD_E_INVALID_REQUEST, m->problem, SPAN_NONE);
+	if (!is_answer)
+		return;
+	m->result = SPAN_NONE;
+	m->error = SPAN_LIT("{\"code\":-32603,\"message\":\"the client's answer is no JSON-RPC message\"}");
+	on_answer(s, m);
+}
+
 static void on_line(struct session *s, struct span line)
 {
 	struct jsonrpc_message m;
@@ -275,7 +288,7 @@ static void on_line(struct session *s, struct span line)
 		       SPAN_NONE);
 		break;
 	case JSONRPC_INVALID:
-		refuse(s, m.id, MCPD_E_INVALID_REQUEST, m.problem, SPAN_NONE);
+		on_invalid(s, &m);
 		break;
 	}
 }

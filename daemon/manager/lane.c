@@ -159,7 +159,7 @@ static void fail_as_lane(struct lane *lane, struct server_call *call)
 		return;
 	}
 	char *message = xasprintf("Server \"%s\" is %s: %s", lane->server->name, server_state_name(lane->state),
-				  told.message ? told.message : "no reason is known");
+				  told.message ? server_reason(lane->server, told.message) : "no reason is known");
 	told.message = message;
 	server_call_fail(call, &told);
 	free(message);

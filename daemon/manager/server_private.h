@@ -69,6 +69,8 @@ void server_shut(struct server *server);
 
 /* Works the state out anew; reason is for the history, may be NULL. */
 void server_state_changed(struct server *server, const char *reason);
+/* A failure's message without the server's name in front, for places that name the server themselves. */
+const char *server_reason(const struct server *server, const char *message);
 /* Records what went wrong (lastError) and logs it. */
 void server_note_error(struct server *server, const char *message);
 void server_add_log(struct server *server, const char *prefix, struct span text);

@@ -95,8 +95,22 @@ unsigned server_count_calls(const struct server *server, unsigned *ret_waiting)
 
 /* ---- errors and log ---- */
 
+const char *server_reason(const struct server *server, const char *message)
+{
+	static const char before[] = "Server \"", behind[] = "\": ";
+	size_t name_len = strlen(server->name);
+	const char *at = message;
+	if (strncmp(at, before, sizeof before - 1) != 0)
+		return message;
+	at += sizeof before - 1;
+	if (strncmp(at, server->name, name_len) != 0 || strncmp(at + name_len, behind, sizeof behind - 1) != 0)
+		return message;
+	return at + name_len + sizeof behind - 1;
+}
+
 void server_note_error(struct server *server, const char *message)
 {
+	message = server_reason(server, message);
 	/* A server's answer may be in it, of any length. */
 	char *copy = xstrndup(message, server_log_cut(span_of(message), ERROR_TEXT_MAX));
 	if (server->last_error)

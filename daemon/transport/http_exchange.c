@@ -207,13 +207,18 @@ void exchange_answer_apart(struct http *h, const struct jsonrpc_message *message
 	free(text);
 }
 
-void exchange_too_long_apart(struct http *h, uint64_t number)
+void exchange_fail_apart(struct http *h, uint64_t number, const char *message)
 {
 	struct exchange *x = pending_data(h->pending, number);
 	if (x)
 		exchange_drain(x);
-	char *message = too_long_message(h);
 	pending_complete(h->pending, number,
 			 &(struct transport_reply){ .code = MCPD_E_PROTOCOL, .sent = true, .message = message });
+}
+
+void exchange_too_long_apart(struct http *h, uint64_t number)
+{
+	char *message = too_long_message(h);
+	exchange_fail_apart(h, number, message);
 	free(message);
 }

@@ -76,6 +76,7 @@ void exchange_fail_too_long(struct exchange *x);
 /* A RESULT or ERROR. http_status: what it came with, if that was no success. */
 void exchange_answer(struct exchange *x, const struct jsonrpc_message *message, int http_status);
 
-/* HTTP+SSE: an answer on the stream, and one that was too long to be read. */
+/* HTTP+SSE: an answer on the stream, and one that cannot be read (copies the message) or was too long to be. */
 void exchange_answer_apart(struct http *h, const struct jsonrpc_message *message);
+void exchange_fail_apart(struct http *h, uint64_t number, const char *message);
 void exchange_too_long_apart(struct http *h, uint64_t number);

@@ -54,8 +54,9 @@ static void on_answer(void *arg, const struct jsonrpc_message *message)
 	(void)message;
 }
 
-static void on_malformed(void *arg, char *message)
+static void on_malformed(void *arg, struct span text, char *message)
 {
+	(void)text;
 	struct http_listener *l = arg;
 	http_tell_error(l->http, message);
 	free(message);

@@ -62,7 +62,7 @@ static void read_event(struct http *h, const struct sse_event *event, const stru
 		return;
 	}
 	if (http_message(h, event->data, reader, &error) < 0)
-		reader->malformed(reader->arg, http_parse_message("event", &error));
+		reader->malformed(reader->arg, event->data, http_parse_message("event", &error));
 }
 
 size_t http_read_events(struct http *h, struct sse_parser *parser, struct span bytes, const struct http_reader *reader,

@@ -13,7 +13,7 @@ struct http_reader {
 	/* One answer of the server (RESULT or ERROR). */
 	void (*answer)(void *arg, const struct jsonrpc_message *message);
 	/* An event that is no JSON (H10); takes the message. */
-	void (*malformed)(void *arg, char *message);
+	void (*malformed)(void *arg, struct span text, char *message);
 	/* An event over maxMessageBytes; `start` is what there was of its data (S7a). */
 	void (*too_long)(void *arg, struct span start);
 	/* An event of another type than `message`, with data; NULL: ignored. */

@@ -59,8 +59,9 @@ static void on_answer(void *arg, const struct jsonrpc_message *message)
 		exchange_answer(x, message, 0);
 }
 
-static void on_malformed(void *arg, char *message)
+static void on_malformed(void *arg, struct span text, char *message)
 {
+	(void)text;
 	exchange_fail(arg, MCPD_E_PROTOCOL, true, message);
 }
 

@@ -187,10 +187,15 @@ static void on_answer(void *arg, const struct jsonrpc_message *message)
 	exchange_answer_apart(s->http, message);
 }
 
-static void on_malformed(void *arg, char *message)
+static void on_malformed(void *arg, struct span text, char *message)
 {
 	struct http_sse *s = arg;
-	http_tell_error(s->http, message);
+	struct span id;
+	uint64_t number = jsonrpc_peek_answer(text, &id) ? pending_match(s->http->pending, id) : 0;
+	if (number)
+		exchange_fail_apart(s->http, number, message);
+	else
+		http_tell_error(s->http, message);
 	free(message);
 }
 

@@ -31,9 +31,10 @@ struct op {
 	bool extended;
 	bool leaves_tomb; /* given up, not answered */
 	bool late;        /* the answer came while the completion was due */
+	bool spoilt;      /* an answer came that cannot be used: message says why */
 	uint64_t turn;    /* in the order of ending */
 	struct transport_reply reply;
-	char *message; /* owns reply.message */
+	char *message; /* owns reply.message; of a spoilt one, what its end will say */
 	transport_done_fn *done;
 	void *arg;
 	void *data;
@@ -274,6 +275,8 @@ static void end_soon(struct pending *p, struct op *op, const struct transport_re
 		.timeout_ms = reply->timeout_ms,
 		.max_timeout_ms = reply->max_timeout_ms,
 	};
+	free(op->message);
+	op->message = NULL;
 	if (reply->code == 0)
 		op->reply.result = SPAN_LIT("{}");
 	else if (reply->message)
@@ -325,6 +328,13 @@ static void time_out(struct pending *p, struct op *op)
 	finish(p, op, &reply);
 }
 
+/* It was answered, if badly: nothing more is due. */
+static void end_spoilt(struct pending *p, struct op *op)
+{
+	finish(p, op,
+	       &(struct transport_reply){ .code = MCPD_E_PROTOCOL, .message = op->message, .sent = true });
+}
+
 static void on_timer(void *arg)
 {
 	struct pending *p = arg;
@@ -332,7 +342,7 @@ static void on_timer(void *arg)
 	/* What a completion adds waits for the next pass, also if its deadline is past. */
 	uint64_t last = p->last_number;
 	while (p->heap_len > 0 && p->heap[0]->deadline_ms <= now && p->heap[0]->number <= last)
-		time_out(p, p->heap[0]);
+		(p->heap[0]->spoilt ? end_spoilt : time_out)(p, p->heap[0]);
 	update_timer(p);
 }
 
@@ -426,7 +436,7 @@ struct span pending_wire_id(const struct pending *p, uint64_t number)
 void pending_touch(struct pending *p, uint64_t number)
 {
 	struct op *op = table_find(p, number);
-	if (!op || op->heap_index == NOT_IN_HEAP || op->max_timeout_ms <= 0 || op->timeout_ms <= 0)
+	if (!op || op->heap_index == NOT_IN_HEAP || op->spoilt || op->max_timeout_ms <= 0 || op->timeout_ms <= 0)
 		return;
 	int64_t deadline = loop_now_ms() + op->timeout_ms;
 	if (deadline > op->latest_ms)
@@ -497,6 +507,20 @@ static struct op *find_flying(struct pending *p, uint64_t number)
 {
 	struct op *op = table_find(p, number);
 	return op && op->state == OP_FLYING ? op : NULL;
+}
+
+void pending_spoil(struct pending *p, uint64_t number, const char *message)
+{
+	struct op *op = find_flying(p, number);
+	int64_t deadline = loop_now_ms() + PENDING_SPOILT_MS;
+	if (!op || op->spoilt || (op->heap_index != NOT_IN_HEAP && op->deadline_ms <= deadline))
+		return;
+	op->spoilt = true;
+	op->message = xstrdup(message);
+	heap_remove(p, op);
+	op->deadline_ms = deadline;
+	heap_add(p, op);
+	update_timer(p);
 }
 
 void pending_complete(struct pending *p, uint64_t number, const struct transport_reply *reply)

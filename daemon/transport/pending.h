@@ -23,6 +23,7 @@
 #include "transport/transport.h"
 
 #define PENDING_TOMBSTONES 4096
+#define PENDING_SPOILT_MS 1000
 
 struct pending;
 
@@ -66,6 +67,10 @@ void pending_touch(struct pending *p, uint64_t number);
 uint64_t pending_find(const struct pending *p, struct span id);
 /* As pending_find(), for an answer that has come: a tombstone with that id is ended and told to on_late. */
 uint64_t pending_match(struct pending *p, struct span id);
+/* An answer has come that cannot be used. Where no good one follows within PENDING_SPOILT_MS the request ends with
+ * MCPD_E_PROTOCOL and this message (copied); until then it is in flight as before, and its own deadline holds. The first
+ * message counts. Unknown numbers are ignored. */
+void pending_spoil(struct pending *p, uint64_t number, const char *message);
 /* Ends an operation with this reply, now. Unknown numbers are ignored. */
 void pending_complete(struct pending *p, uint64_t number, const struct transport_reply *reply);
 /* Ends an operation with this reply, from a task. Copied are the numbers, flags and the message; no spans. */

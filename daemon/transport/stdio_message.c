@@ -137,6 +137,20 @@ static void noise(struct stdio *s, struct span text)
 					 true);
 }
 
+/* What should have been an answer: its asker need not wait out its time. The good answer may still follow (S6). */
+static void spoilt(struct stdio *s, struct span text, const char *problem, const struct json_error *error)
+{
+	struct span id;
+	uint64_t number = jsonrpc_peek_answer(text, &id) ? pending_find(s->pending, id) : 0;
+	if (number == 0)
+		return;
+	char *message = error ? xasprintf("The server's answer is not JSON: %s at byte %zu", error->reason,
+					  error->offset) :
+				xasprintf("The server's answer is no JSON-RPC message: %s", problem);
+	pending_spoil(s->pending, number, message);
+	free(message);
+}
+
 static void answer(struct stdio *s, const struct jsonrpc_message *message)
 {
 	uint64_t number = pending_match(s->pending, message->id);
@@ -185,8 +199,10 @@ static void take_apart(struct stdio *s, struct span batch)
 	json_iter_init(&it, batch);
 	while (delivers(s) && json_iter_element(&it, &element)) {
 		struct jsonrpc_message message;
-		if (jsonrpc_parse(element, &message, NULL) < 0 || !dispatch(s, &message))
+		if (jsonrpc_parse(element, &message, NULL) < 0 || !dispatch(s, &message)) {
+			spoilt(s, element, message.problem, NULL);
 			noise(s, element);
+		}
 	}
 }
 
@@ -196,11 +212,14 @@ void stdio_line(struct stdio *s, struct span line)
 	if (!delivers(s) || text.len == 0)
 		return;
 	struct jsonrpc_message message;
-	bool is_json = jsonrpc_parse(text, &message, NULL) == 0;
-	if (is_json && message.kind == JSONRPC_BATCH && s->batches)
+	struct json_error error;
+	bool is_json = jsonrpc_parse(text, &message, &error) == 0;
+	if (is_json && message.kind == JSONRPC_BATCH && s->batches) {
 		take_apart(s, text);
-	else if (!is_json || !dispatch(s, &message))
+	} else if (!is_json || !dispatch(s, &message)) {
+		spoilt(s, text, message.problem, is_json ? NULL : &error);
 		noise(s, text);
+	}
 }
 
 void stdio_too_long(struct stdio *s, struct span start)
