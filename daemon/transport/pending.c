@@ -331,8 +331,7 @@ static void time_out(struct pending *p, struct op *op)
 /* It was answered, if badly: nothing more is due. */
 static void end_spoilt(struct pending *p, struct op *op)
 {
-	finish(p, op,
-	       &(struct transport_reply){ .code = MCPD_E_PROTOCOL, .message = op->message, .sent = true });
+	finish(p, op, &(struct transport_reply){ .code = MCPD_E_PROTOCOL, .message = op->message, .sent = true });
 }
 
 static void on_timer(void *arg)

@@ -144,9 +144,9 @@ static void spoilt(struct stdio *s, struct span text, const char *problem, const
 	uint64_t number = jsonrpc_peek_answer(text, &id) ? pending_find(s->pending, id) : 0;
 	if (number == 0)
 		return;
-	char *message = error ? xasprintf("The server's answer is not JSON: %s at byte %zu", error->reason,
-					  error->offset) :
-				xasprintf("The server's answer is no JSON-RPC message: %s", problem);
+	char *message =
+		error ? xasprintf("The server's answer is not JSON: %s at byte %zu", error->reason, error->offset) :
+			xasprintf("The server's answer is no JSON-RPC message: %s", problem);
 	pending_spoil(s->pending, number, message);
 	free(message);
 }
