@@ -69,7 +69,7 @@ def test_R24_a_foreign_answer_is_refused(daemon):
         c.respond(question, {'again': True})
         assert told(call) == {'result': {'right': True}}
         assert c.call('daemon/status') and foreign.call('daemon/status')
-        assert 'another client was asked' in daemon.stderr.text
+        daemon.stderr.wait('another client was asked')
 
 
 def test_what_cannot_be_proven_is_refused_with_the_reason(daemon):

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -230,7 +231,7 @@ def test_a_missing_default_configuration_is_fine(make_daemon):
     with daemon.client() as c:
         status = c.call('daemon/status')
         assert status['servers']['total'] == 0 and status['config']['errors'] == []
-    assert str(daemon.config_path) in daemon.stderr.text
+    daemon.stderr.wait(re.escape(str(daemon.config_path)))
 
 
 def test_a_named_configuration_must_be_there(stopped):
@@ -254,7 +255,7 @@ def test_one_bad_server_does_not_stop_the_start(make_daemon):
         status = c.call('daemon/status')
         assert status['servers']['failed'] == 1
         assert [(e['server'], e['file']) for e in status['config']['errors']] == [('bad', str(daemon.config_path))]
-    assert 'bad' in daemon.stderr.text
+    daemon.stderr.wait('bad')
 
 
 def test_several_files_and_their_order(make_daemon):

@@ -90,6 +90,30 @@ static void script_accept(struct fake_http *server, const struct fake_request *r
 	fake_respond(request->conn, "202 Accepted", "", "");
 }
 
+/* All answers share the stream, so whose a malformed one was is told by its beginning. */
+START_TEST(H10_a_malformed_event_fails_the_request_whose_answer_it_was)
+{
+	struct call spoilt = { 0 }, other = { 0 };
+	open_old(0);
+	fixture.server.script = script_accept;
+	ask(&spoilt, "x");
+	ask(&other, "y");
+	UNTIL(fixture.server.requests == 3);
+	send_chunk(fixture.held, "data: {\"jsonrpc\":\"2.0\",\"id\":\"m-1\",\"result\":NaN}\n\n");
+	UNTIL(spoilt.done);
+	ck_assert_int_eq(spoilt.code, MCPD_E_PROTOCOL);
+	ck_assert(strstr(spoilt.message, "Invalid JSON in the event: "));
+	ck_assert(spoilt.sent);
+	ck_assert(!other.done);
+	send_chunk(fixture.held, answer_event("\"m-2\""));
+	UNTIL(other.done);
+	ck_assert_int_eq(other.code, 0);
+	call_free(&spoilt);
+	call_free(&other);
+	fixture_close();
+}
+END_TEST
+
 START_TEST(H14_the_streams_end_is_the_connections_end)
 {
 	struct call c = { 0 };
@@ -319,6 +343,7 @@ END_TEST
 int main(void)
 {
 	return RUN_HTTP_TESTS("http_sse", NULL, 0, H14_requests_go_to_the_endpoint_and_answers_come_on_the_stream,
+			      H10_a_malformed_event_fails_the_request_whose_answer_it_was,
 			      H14_the_streams_end_is_the_connections_end, H14_an_endpoint_of_another_origin_is_refused,
 			      H14_connect_fails_with_the_reason, H14_a_refused_POST_fails_its_request_alone,
 			      H14_a_late_answer_is_told_as_such, H14_http_falls_back_when_initialize_is_refused,

@@ -255,6 +255,11 @@ START_TEST(s7a_the_beginning_of_a_long_line_shows_whose_answer_it_was)
 		{ "not JSON {\"id\":12,\"result\":{", NULL },
 		{ "", NULL },
 		{ "{\"id\":12,\"result\":{}}", "12" },
+		{ "{\"id\":12,\"result\":[NaN]}", "12" },
+		{ "{\"id\":12,\"result\":\"\xff\"}", "12" },
+		{ "{\"id\":12,\"result\":1,\"error\":{}}", "12" },
+		{ "{\"id\":12,\"result\":1,\"result\":2}", "12" },
+		{ "{\"id\":12,\"error\":5}", "12" },
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
 		struct span id = SPAN_NONE;

@@ -251,6 +251,41 @@ START_TEST(R31_progress_moves_the_clock_up_to_its_maximum)
 }
 END_TEST
 
+START_TEST(a_spoilt_answer_ends_the_request_unless_a_good_one_follows)
+{
+	start();
+	struct outcome spoilt = { 0 }, saved = { 0 }, hasty = { 0 }, endless = { 0 }, cancelled = { 0 };
+	add(PENDING_REQUEST, &spoilt, 60000);
+	add(PENDING_REQUEST, &saved, 60000);
+	add(PENDING_REQUEST, &hasty, 20);
+	add(PENDING_REQUEST, &endless, 0);
+	add(PENDING_REQUEST, &cancelled, 60000);
+	int64_t begin = loop_now_ms();
+	struct outcome *all[] = { &spoilt, &saved, &hasty, &endless, &cancelled };
+	for (size_t i = 0; i < 5; i++) {
+		pending_spoil(pending, all[i]->number, "it was bad");
+		pending_spoil(pending, all[i]->number, "and worse");
+	}
+	pending_spoil(pending, 99, "unknown");
+	pending_touch(pending, spoilt.number);
+	answer(saved.number);
+	pending_cancel(pending, cancelled.number, "no more");
+	ck_assert_uint_eq(pending_count(pending), 4);
+	loop_wait(loop, pending_count(pending) == 0);
+	ck_assert_int_ge(loop_now_ms() - begin, PENDING_SPOILT_MS);
+	ck_assert_int_eq(spoilt.code, MCPD_E_PROTOCOL);
+	ck_assert_str_eq(spoilt.message, "it was bad");
+	ck_assert(spoilt.sent);
+	ck_assert_int_eq(endless.code, MCPD_E_PROTOCOL);
+	ck_assert_int_eq(saved.code, 0);
+	ck_assert_int_eq(hasty.code, MCPD_E_TIMEOUT);
+	ck_assert_str_eq(cancelled.message, "no more");
+	for (size_t i = 0; i < 5; i++)
+		ck_assert_uint_eq(all[i]->done, 1);
+	finish();
+}
+END_TEST
+
 START_TEST(failures_at_once_are_told_later)
 {
 	start();
@@ -442,7 +477,8 @@ int main(void)
 {
 	return RUN_TESTS("pending", I1_S2_ids_are_own_strings_never_used_twice, S4_unknown_ids_of_every_kind,
 			 C1_C3_timeouts_say_which_clock, C3_the_phase_chooses_the_words,
-			 R31_progress_moves_the_clock_up_to_its_maximum, failures_at_once_are_told_later,
+			 R31_progress_moves_the_clock_up_to_its_maximum,
+			 a_spoilt_answer_ends_the_request_unless_a_good_one_follows, failures_at_once_are_told_later,
 			 C4_a_cancel_carries_its_reason, C2_late_answers_are_told_once_and_never_before_the_completion,
 			 tombstones_are_bounded, S9_fail_all_in_order_and_completions_may_ask_again,
 			 a_completion_that_fails_at_once_again_waits_for_the_next_pass,

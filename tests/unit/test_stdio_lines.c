@@ -70,6 +70,23 @@ START_TEST(S6_bytes_that_are_no_UTF8_are_noise)
 }
 END_TEST
 
+/* The line is dropped, but nobody waits out their time for it. */
+START_TEST(S6_an_answer_that_cannot_be_read_fails_its_request)
+{
+	stdio_bench_connect(PUPPET_OPTIONS());
+	ask_to_write("nan", "{\"jsonrpc\":\"2.0\",\"id\":$ID,\"result\":{\"x\":NaN}}\n");
+	ask_to_write("both", "{\"id\":$ID,\"result\":1,\"error\":{\"code\":1,\"message\":\"both\"}}\n");
+	ask_to_write("hidden", "{\"result\":NaN,\"id\":$ID}\n{\"id\":$ID,\"params\":{\"result\":NaN}}\n");
+	loop_wait(loop, completions == 2);
+	assert_happened("done nan -32008 The server's answer is not JSON: a value is expected at byte 42 (sent)\n");
+	assert_happened(
+		"done both -32008 The server's answer is no JSON-RPC message: both `result` and `error` (sent)\n");
+	ck_assert_uint_eq(stdio_noise_lines(transport), 4);
+	assert_alive();
+	stdio_bench_stop();
+}
+END_TEST
+
 START_TEST(S6_R17_CRLF_and_BOM_and_a_byte_at_a_time)
 {
 	stdio_bench_connect(PUPPET_OPTIONS());
@@ -303,7 +320,8 @@ END_TEST
 int main(void)
 {
 	return RUN_TESTS("stdio_lines", S6_R14_what_is_no_message_is_skipped_counted_and_logged,
-			 S6_bytes_that_are_no_UTF8_are_noise, S6_R17_CRLF_and_BOM_and_a_byte_at_a_time,
+			 S6_bytes_that_are_no_UTF8_are_noise, S6_an_answer_that_cannot_be_read_fails_its_request,
+			 S6_R17_CRLF_and_BOM_and_a_byte_at_a_time,
 			 S6_several_in_one_write_and_an_unterminated_last_line,
 			 S6_an_unterminated_last_line_that_does_not_parse, R15_no_other_line_ends_inside_strings,
 			 R19_results_and_errors_come_byte_for_byte, S6_batches_are_taken_apart_for_2025_03_26_only,
