@@ -463,11 +463,12 @@ class FakeHttp:
         x.open_stream()
         self._listen(x)
 
-    def _listen(self, x):
+    def _listen(self, x, first=lambda: None):
         q = queue.Queue()
         with self.lock:
             self.listeners.append(q)
         try:
+            first()     # what is pushed meanwhile is not lost
             while True:
                 try:
                     message = q.get(timeout=0.2)
@@ -486,8 +487,7 @@ class FakeHttp:
 
     def _old_stream(self, x):
         x.open_stream()
-        x.event('/messages?session=1', event='endpoint')
-        self._listen(x)
+        self._listen(x, lambda: x.event('/messages?session=1', event='endpoint'))
 
     def _resume(self, x, state):
         x.open_stream()
