@@ -68,6 +68,10 @@ struct server_call_options {
 	/* A modern server's input-required results go to `done` as they are (mcp/mcp_client.h). */
 	bool relay_input_required;
 	struct span log_level; /* or absent */
+	/* The asker keeps account of what this sets up (logging/setLevel, resources/subscribe and unsubscribe). Modern
+	 * servers have no such methods: subscriptions go into the daemon's own stream (manager/listen.h), and a level
+	 * is answered {} without being sent. */
+	bool kept;
 	/* Exactly once, never inside server_call(). Beside the codes of mcp_client_call(): MCPD_E_UNAVAILABLE;
 	 * NEEDS_AUTH and
 	 * LIMIT also without anything having been sent. */

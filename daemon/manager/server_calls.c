@@ -219,9 +219,24 @@ static struct span schema_of(struct server *server, const struct server_call *ca
 	return json_member(tool_list_find(&server->tools, json_member(call->params, "name")), "inputSchema");
 }
 
+/* Ends a call that is in no list, from the outbox. */
+static void settle(struct server_call *call)
+{
+	if (call->timer)
+		timer_cancel(call->timer);
+	call->finished = true;
+	call->outcome = (struct transport_reply){ .result = SPAN_LIT("{}") };
+	outbox_call(call->m, call);
+}
+
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst)
 {
 	struct manager *m = call->m;
+	bool modern = mcp_client_facts(inst->client)->era == MCP_ERA_MODERN;
+	if (call->kept && modern && json_string_is(call->method, "logging/setLevel")) {
+		settle(call);
+		return;
+	}
 	const char *capabilities = m->capabilities ? m->capabilities(m->capabilities_arg, call->client) : NULL;
 	struct mcp_call_options options = {
 		.owner = call->client,
@@ -308,6 +323,7 @@ static struct server_call *new_call(struct server *server, const struct server_c
 	call->deadline_ms = call->timeout_ms > 0 ? loop_now_ms() + call->timeout_ms : 0;
 	call->want_progress = options->want_progress;
 	call->relay_input_required = options->relay_input_required;
+	call->kept = options->kept;
 	call->retry_safe = is_retry_safe(server, call);
 	call->done = options->done;
 	call->progress = options->progress;

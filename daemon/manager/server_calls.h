@@ -27,7 +27,7 @@ struct server_call {
 	int64_t timeout_ms;  /* 0: none */
 	int64_t deadline_ms; /* on loop_now_ms(); 0: none */
 	struct timer *timer; /* while waiting */
-	bool want_progress, relay_input_required, retry_safe, finished;
+	bool want_progress, relay_input_required, retry_safe, kept, finished;
 	bool repeated; /* it was sent a second time */
 	bool reached;  /* what was sent first may have been run */
 	unsigned told_position;

@@ -216,9 +216,14 @@ static void send(struct call *call, const struct call_parts *parts)
 		buf_done(&client->scratch);
 }
 
+/* Requests of the daemon's own that give a server nothing to ask about. */
 static bool is_neutral(const struct call *call, struct span method)
 {
-	return call->owner == 0 && (json_string_is(method, "ping") || json_string_is(method, "server/discover"));
+	static const char *const neutral[] = { "ping", "server/discover", "logging/setLevel" };
+	for (size_t i = 0; call->owner == 0 && i < sizeof neutral / sizeof neutral[0]; i++)
+		if (json_string_is(method, neutral[i]))
+			return true;
+	return false;
 }
 
 /* Whether the answer must be looked at for a task: 2025-11-25 makes tasks of calls that ask for it, modern servers as

@@ -21,7 +21,8 @@ struct row {
 	int64_t started_ms;
 	struct span token;
 	const char *settled; /* the result of a row that asks no server */
-	call_done_fn *watch, *done;
+	call_watch_fn *watch;
+	call_done_fn *done;
 	void (*progress)(void *arg, struct span params);
 	void *watch_arg, *arg;
 	char text[]; /* what the spans of info and token point to */
@@ -117,7 +118,7 @@ static void end_row(void *arg, const struct transport_reply *reply)
 	calls->tombstones -= row->info.client_gone;
 	row->info.duration_ms = loop_now_ms() - row->started_ms;
 	if (row->watch)
-		row->watch(row->watch_arg, &row->info, reply);
+		reply = row->watch(row->watch_arg, &row->info, reply);
 	if (row->done)
 		row->done(row->arg, &row->info, reply);
 	if (calls->on_end)
@@ -240,6 +241,7 @@ uint64_t calls_start(struct calls *calls, const struct call_options *o)
 		.timeout_ms = o->timeout_ms,
 		.want_progress = o->token.ptr != NULL,
 		.log_level = o->log_level,
+		.kept = o->kept,
 		.done = end_row,
 		.progress = on_progress,
 		.queued = on_queued,

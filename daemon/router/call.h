@@ -35,6 +35,9 @@ struct call_info {
 
 /* Spans and texts of reply are valid during the call. */
 typedef void call_done_fn(void *arg, const struct call_info *info, const struct transport_reply *reply);
+/* Returns the reply to go on with: the same, or another one whose spans and texts are valid until done has returned. */
+typedef const struct transport_reply *call_watch_fn(void *arg, const struct call_info *info,
+						    const struct transport_reply *reply);
 
 struct call_options {
 	uint64_t client; /* 0: the daemon itself */
@@ -43,10 +46,14 @@ struct call_options {
 	struct span name;           /* for events: JSON string, or absent */
 	int64_t timeout_ms;         /* -1: the server's default; 0: none */
 	struct span token;          /* the client's progress token, or absent */
-	struct span log_level;      /* JSON string for modern servers, or absent */
+	/* For this request alone the client wants log messages at this level (JSON string), or absent
+	 * (router/log_level.h). */
+	struct span request_log_level;
+	struct span log_level; /* JSON string for modern servers, or absent */
+	bool kept;             /* as in struct server_call_options */
 	/* Sees the end before done does, also when the client has gone: for those who keep account of what the server
 	 * was told. May be NULL. */
-	call_done_fn *watch;
+	call_watch_fn *watch;
 	void *watch_arg;
 	/* Not after calls_client_gone(). May be NULL, as may progress. */
 	call_done_fn *done;

@@ -17,6 +17,7 @@ struct client {
 	char *label;
 	char *capabilities; /* or NULL */
 	unsigned abilities;
+	bool modern;
 };
 
 struct clients {
@@ -128,6 +129,19 @@ int clients_describe(struct clients *clients, uint64_t id, struct span name, str
 	c->capabilities = text;
 	c->abilities = capabilities.ptr ? find_abilities(capabilities) : 0;
 	return 0;
+}
+
+void clients_set_modern(struct clients *clients, uint64_t id)
+{
+	struct client *c = idmap_get(&clients->map, id);
+	if (c)
+		c->modern = true;
+}
+
+bool clients_is_modern(const struct clients *clients, uint64_t id)
+{
+	const struct client *c = idmap_get(&clients->map, id);
+	return c && c->modern;
 }
 
 unsigned clients_abilities(const struct clients *clients, uint64_t id)

@@ -29,6 +29,9 @@ bool clients_known(const struct clients *clients, uint64_t id);
 /* What its hello said: name (a JSON string, or absent), capabilities (a JSON object, or absent for none). May be
  * repeated. 0 or -ENOMEM (nothing has changed). */
 int clients_describe(struct clients *clients, uint64_t id, struct span name, struct span capabilities);
+/* The client speaks the modern era: it gets log messages only for requests that ask for them. */
+void clients_set_modern(struct clients *clients, uint64_t id);
+bool clients_is_modern(const struct clients *clients, uint64_t id);
 /* Bits of enum client_ability. */
 unsigned clients_abilities(const struct clients *clients, uint64_t id);
 /* The capabilities as JSON text, NULL if it never said any. In the form of manager_set_capabilities(), with the clients

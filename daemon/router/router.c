@@ -106,6 +106,7 @@ static void on_call_end(void *arg, const struct call_info *info, const struct tr
 {
 	struct router *r = arg;
 	questions_call_ended(r->questions, info->server, info->upstream);
+	log_levels_ended(r->log_levels, info->row);
 	TELL(r, on_call_end, info, reply);
 }
 
@@ -133,7 +134,7 @@ void router_attach(struct router *r, struct loop *loop, struct manager *manager)
 	r->calls = calls_new(loop, manager, on_call_end, r);
 	r->questions = questions_new(manager, r->clients, &question_callbacks, r);
 	r->subscriptions = subscriptions_new(manager, r->calls, r->clients);
-	r->log_levels = log_levels_new(manager, r->calls, r->clients);
+	r->log_levels = log_levels_new(loop, manager, r->calls, r->clients);
 	manager_set_capabilities(manager, clients_capabilities, r->clients);
 }
 
@@ -165,6 +166,11 @@ int router_client_describe(struct router *r, uint64_t client, struct span name, 
 	return clients_describe(r->clients, client, name, capabilities);
 }
 
+void router_client_set_modern(struct router *r, uint64_t client)
+{
+	clients_set_modern(r->clients, client);
+}
+
 const char *router_client_label(const struct router *r, uint64_t client)
 {
 	return clients_label(r->clients, client);
@@ -186,7 +192,8 @@ bool router_would_subscribe(struct span method)
 	return json_string_is(method, "resources/subscribe");
 }
 
-uint64_t router_request(struct router *r, const struct call_options *o)
+/* To the module that keeps account of such requests, or straight to the server. */
+static uint64_t start(struct router *r, const struct call_options *o)
 {
 	if (router_would_subscribe(o->method))
 		return subscriptions_request(r->subscriptions, o, json_member(o->params, "uri"), true);
@@ -194,9 +201,21 @@ uint64_t router_request(struct router *r, const struct call_options *o)
 		return subscriptions_request(r->subscriptions, o, json_member(o->params, "uri"), false);
 	if (json_string_is(o->method, "logging/setLevel"))
 		return log_levels_request(r->log_levels, o);
+	return calls_start(r->calls, o);
+}
+
+uint64_t router_request(struct router *r, const struct call_options *o)
+{
 	struct call_options options = *o;
-	options.log_level = log_levels_of(r->log_levels, o->client, server_id(o->server));
-	return calls_start(r->calls, &options);
+	if (!o->request_log_level.ptr) {
+		options.log_level = log_levels_of(r->log_levels, o->client, server_id(o->server));
+		return start(r, &options);
+	}
+	options.log_level = o->request_log_level;
+	log_levels_begin(r->log_levels, o);
+	uint64_t row = start(r, &options);
+	log_levels_begun(r->log_levels, o, row);
+	return row;
 }
 
 void router_cancel(struct router *r, uint64_t row, const char *reason)

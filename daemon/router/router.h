@@ -51,13 +51,15 @@ void router_free(struct router *router);
 void router_client_add(struct router *router, uint64_t client);
 /* As clients_describe(). */
 int router_client_describe(struct router *router, uint64_t client, struct span name, struct span capabilities);
+/* As clients_set_modern(). */
+void router_client_set_modern(struct router *router, uint64_t client);
 const char *router_client_label(const struct router *router, uint64_t client);
 /* Cancels its calls, ends its questions, subscriptions, levels and instances. Nothing is called back for it any more.
  */
 void router_client_gone(struct router *router, uint64_t client);
 
 /* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe,
- * logging/setLevel) goes through its module. watch and log_level of the options are the router's to set. */
+ * logging/setLevel) goes through its module. watch, log_level and kept of the options are the router's to set. */
 uint64_t router_request(struct router *router, const struct call_options *options);
 /* Whether router_request() with these would add a resource subscription. */
 bool router_would_subscribe(struct span method);

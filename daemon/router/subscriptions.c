@@ -156,7 +156,8 @@ static void end_change(struct subscription *s, struct change *change)
 	free(change);
 }
 
-static void on_changed(void *arg, const struct call_info *info, const struct transport_reply *reply)
+static const struct transport_reply *on_changed(void *arg, const struct call_info *info,
+						const struct transport_reply *reply)
 {
 	struct change change = *(struct change *)arg;
 	struct subscriptions *subs = change.subs;
@@ -174,6 +175,7 @@ static void on_changed(void *arg, const struct call_info *info, const struct tra
 		send_own(subs, s, true);
 	pin(subs, s->server);
 	drop_if_unused(subs, s);
+	return reply;
 }
 
 static struct change *begin_change(struct subscriptions *subs, struct subscription *s, uint64_t client, bool subscribe)
@@ -201,6 +203,7 @@ static void send_own(struct subscriptions *subs, struct subscription *s, bool su
 		.method = subscribe ? SPAN_LIT("\"resources/subscribe\"") : SPAN_LIT("\"resources/unsubscribe\""),
 		.params = span_of(s->params),
 		.timeout_ms = -1,
+		.kept = true,
 		.watch = on_changed,
 		.watch_arg = begin_change(subs, s, 0, subscribe),
 	};
@@ -244,6 +247,7 @@ static uint64_t forward(struct subscriptions *subs, struct subscription *s, cons
 			bool subscribe)
 {
 	struct call_options options = *o;
+	options.kept = true;
 	options.watch = on_changed;
 	options.watch_arg = begin_change(subs, s, o->client, subscribe);
 	uint64_t row = calls_start(subs->calls, &options);

@@ -144,3 +144,26 @@ def test_a_modern_server_hears_the_level_with_each_request(make_daemon):
         assert set_level(a, 'debug').result == {} and set_level(b, 'error').result == {}
         assert (level(a), level(b), level(daemon.client())) == ('debug', 'error', None)
         assert 'logging/setLevel' not in a.tool('s', 'report').wait().result['structuredContent']['methods']
+
+
+def test_a_modern_server_whose_era_is_not_known_yet_hears_no_setLevel(make_daemon):
+    """The daemon does not know yet what it is going to be connected to; the answer is the same."""
+    daemon = start(make_daemon, era='modern', server={'lazy': True, 'sharing': 'exclusive'})
+    with daemon.client() as c:
+        assert set_level(c, 'debug').result == {}
+        report = c.tool('s', 'report').wait().result['structuredContent']
+        assert 'logging/setLevel' not in report['methods']
+        assert report['lastCallMeta'][META + 'logLevel'] == 'debug'
+        # What is no level is the server's to refuse.
+        assert set_level(c, 'no such level').error['data']['error']['code'] == -32601
+
+
+def test_when_nobody_asks_any_more_the_level_is_info(make_daemon):
+    daemon = start(make_daemon)
+    with daemon.client() as c:
+        with daemon.client() as leaving:
+            set_level(leaving, 'alert')
+        wait_for(lambda: upstream(c) == ['alert', 'info'])
+        c.subscribe('notifications')
+        say(c, 'debug', 'info')
+        assert heard(c) == ['info']

@@ -132,6 +132,11 @@ void fake_set_modern(struct server *server)
 	server->facts.era = MCP_ERA_MODERN;
 }
 
+void fake_set_logging(struct server *server, bool has_logging)
+{
+	server->facts.has_logging = has_logging;
+}
+
 void fake_set_holder(struct server *server, uint64_t client)
 {
 	server->holder = client;

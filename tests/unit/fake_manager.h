@@ -59,6 +59,7 @@ void fake_set_state(struct server *server, enum server_state state);
 void fake_set_sharing(struct server *server, enum config_sharing sharing);
 void fake_set_roots(struct server *server, const char *roots_json);
 void fake_set_modern(struct server *server);
+void fake_set_logging(struct server *server, bool has_logging);
 void fake_set_holder(struct server *server, uint64_t client);
 bool fake_pinned(const struct server *server);
 void fake_set_listing(struct server *server, bool settled, bool deferred, const char *tools, const char *revision);

@@ -29,6 +29,8 @@ Tools and lists
   cursors         "normal" (default), "repeat" (the same cursor for ever), "empty" (the cursor of page 2 is "")
   resources, prompts   numbers; they also announce the capability
   listChanged     false: not announced (default true)
+  listen          how a modern server takes subscriptions/listen with resources: {"refused": [uris], "silent": true (no
+                  acknowledgment), "error": {..}}
   answers         {method: {"result": ..} | {"error": ..} | {"raw": "bytes of result"}, with "delayMs"}: overrides
 
 Streams
@@ -63,6 +65,7 @@ Acting tools (tools/call by name; `arguments` in brackets)
   needs {rounds}  a modern server's way of asking: an input-required result for each round, which is {key: {method,
                   params}}; then structuredContent: what came back, round by round
   notify {method, params, times}   sends notifications first
+  updated {uri, more, meta}   sends resources/updated: a legacy server to all, a modern one on the streams that want the URI
   setTools {tools, times}   changes the list and sends list_changed that often
   env {names}     structuredContent: environment values
   where           structuredContent: cwd, pid, session, group, terminal, signals, descriptors
@@ -106,7 +109,8 @@ class Fake:
         self.cancelled = {}         # request id as JSON -> event
         self.next_ask = 1
         self.listens = {}           # id as JSON -> filter
-        self.seen = {'methods': {}, 'cancelled': [], 'responses': [], 'batches': 0, 'notifications': [], 'levels': []}
+        self.seen = {'methods': {}, 'cancelled': [], 'responses': [], 'batches': 0, 'notifications': [], 'levels': [],
+                     'listened': [], 'listening': []}
         self.grandchild_pid = None
         # One table for methods and one for tools, so that both lists have a single place.
         self.methods = {
@@ -305,6 +309,8 @@ class Fake:
             self.check_meta(message)
             if method == 'subscriptions/listen':
                 return self.listen(message)
+            if method in ('ping', 'logging/setLevel', 'resources/subscribe', 'resources/unsubscribe'):
+                raise Error(-32601, 'Method not found')
         if method not in self.methods:
             raise Error(-32601, 'Method not found')
         return self.methods[method](message)
@@ -402,15 +408,26 @@ class Fake:
         return self.complete(result, modern)
 
     def listen(self, message):
+        how = self.options.get('listen', {})
         wanted = message['params'].get('notifications') or {}
-        known = ('toolsListChanged', 'resourcesListChanged', 'promptsListChanged')
+        known = ('toolsListChanged', 'resourcesListChanged', 'promptsListChanged', 'resourceSubscriptions')
         honoured = {k: v for k, v in wanted.items() if k in known}
+        uris = honoured.pop('resourceSubscriptions', [])
+        self.seen['listened'].append(wanted)
+        if uris and 'error' in how:
+            raise self.error_of(how['error'])
+        uris = [u for u in uris if u not in how.get('refused', [])]
+        if uris:
+            honoured['resourceSubscriptions'] = uris
         id = json.loads(message['_id'])
         self.listens[message['_id']] = (id, honoured)
-        self.send({'jsonrpc': '2.0', 'method': 'notifications/subscriptions/acknowledged',
-                   'params': {'notifications': honoured, '_meta': {META + 'subscriptionId': id}}})
+        self.seen['listening'] = [filter for _, filter in self.listens.values()]
+        if not (uris and how.get('silent')):
+            self.send({'jsonrpc': '2.0', 'method': 'notifications/subscriptions/acknowledged',
+                       'params': {'notifications': honoured, '_meta': {META + 'subscriptionId': id}}})
         self.cancelled[message['_id']].wait()
         del self.listens[message['_id']]
+        self.seen['listening'] = [filter for _, filter in self.listens.values()]
         return None
 
     # -- lists
@@ -589,6 +606,16 @@ class Fake:
         for _ in range(arguments.get('times', 1)):
             self.send(note)
         return 'notified'
+
+    def act_updated(self, message, arguments):
+        note = {'jsonrpc': '2.0', 'method': 'notifications/resources/updated'}
+        params = {'uri': arguments['uri'], **arguments.get('more', {})}
+        if not self.is_modern(message):
+            self.send({**note, 'params': params})
+        for id, honoured in list(self.listens.values()):
+            if arguments.get('everywhere') or arguments['uri'] in honoured.get('resourceSubscriptions', []):
+                self.send({**note, 'params': {**params, '_meta': {META + 'subscriptionId': id, **arguments.get('meta', {})}}})
+        return 'updated'
 
     def act_setTools(self, message, arguments):
         if 'tools' in arguments:
