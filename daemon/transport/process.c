@@ -105,7 +105,7 @@ static char *describe_failure(const struct process *p, int error, enum keeper_st
 		return xasprintf("cannot execute \"%s\": %s", p->command, strerror(error));
 	return xasprintf(
 		"cannot execute \"%s\": %s (PATH searched: %s; if it is elsewhere, give its full path, or PATH in the "
-		"server's env)",
+		"server's \"env\", or for all servers in \"mcpd\": {\"environment\": ..})",
 		p->command, strerror(error), p->searched_path);
 }
 

@@ -11,6 +11,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import harness  # noqa: E402
 import mcpd_client  # noqa: E402
 import openrpc  # noqa: E402
+import service_manager  # noqa: E402
 
 
 @pytest.hookimpl(hookwrapper=True)
@@ -57,6 +58,23 @@ def make_daemon(request, described):
             errors.append(e)
     if errors:
         raise errors[0]
+
+
+@pytest.fixture
+def user_manager(request, make_daemon):
+    """A function that starts a real `systemd --user`: user_manager(servers, mcpd=...) ->
+    service_manager.UserManager, with the configuration that make_daemon would write. Skips where there can be none."""
+    made = []
+
+    def make(*args, **kwargs):
+        manager = service_manager.UserManager(make_daemon(*args, start=False, **kwargs))
+        made.append(manager)
+        manager.start()
+        return manager
+
+    yield make
+    for manager in made:
+        manager.close(failed=getattr(request.node, 'call_failed', True))
 
 
 @pytest.fixture

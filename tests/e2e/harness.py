@@ -217,7 +217,7 @@ class NotifySocket:
             if not data:
                 return
             with self.changed:
-                self.messages.append(data.decode())
+                self.messages.append(data.decode(errors='replace'))
                 self.changed.notify_all()
 
     def has(self, line):

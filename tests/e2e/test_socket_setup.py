@@ -14,6 +14,7 @@ import time
 import pytest
 from harness import alive, fake, marked, program, wait_for, wait_gone
 from mcpd_client import Client
+from service_manager import Activated
 
 ANOTHER_RUNS, BAD_CONFIG, FAILED, USAGE = 3, 4, 1, 2
 
@@ -297,25 +298,6 @@ def test_in_the_background_it_lets_go_of_its_output_once_it_listens(make_daemon)
 
 
 # -- the service manager
-
-class Activated:
-    """A daemon that is handed a listening socket, as a socket unit does it."""
-
-    def __init__(self, daemon, path, **env):
-        self.listening = socket.socket(socket.AF_UNIX)
-        self.listening.bind(str(path))
-        self.listening.listen(10)
-        script = 'exec 3<&%d; LISTEN_PID=$$ LISTEN_FDS=1 exec "$0"' % self.listening.fileno()
-        self.proc = subprocess.Popen(['bash', '-c', script, program('mcpd')], env={**daemon.environ, **env},
-                                     pass_fds=[self.listening.fileno()], stdin=subprocess.DEVNULL,
-                                     stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
-
-    def end(self):
-        self.proc.terminate()
-        status = self.proc.wait(60)
-        self.proc.stderr.close()
-        return status
-
 
 def test_an_inherited_socket_is_used_and_left(make_daemon):
     daemon = make_daemon({'fake': fake()}, start=False)

@@ -80,21 +80,21 @@ START_TEST(R35_the_message_names_the_PATH_that_was_searched)
 {
 	bench_start();
 	make_folder();
-	char path[100], message[400];
+	char path[100], message[500];
 	snprintf(path, sizeof path, "PATH=/nowhere::%s", folder);
 	const char *const env[] = { path, NULL };
 	make_file("npx", "#!/bin/sh\necho found $0\n", 0644);
 	snprintf(
 		message, sizeof message,
 		"cannot execute \"npx\": Permission denied (PATH searched: /nowhere::%s; if it is elsewhere, give its full "
-		"path, or PATH in the server's env)",
+		"path, or PATH in the server's \"env\", or for all servers in \"mcpd\": {\"environment\": ..})",
 		folder);
 	assert_fails(&(struct process_options){ .command = "npx", .env = env }, message, true);
 	mkdir(in_folder("folder"), 0755);
 	snprintf(
 		message, sizeof message,
 		"cannot execute \"folder\": No such file or directory (PATH searched: /nowhere::%s; if it is elsewhere, give "
-		"its full path, or PATH in the server's env)",
+		"its full path, or PATH in the server's \"env\", or for all servers in \"mcpd\": {\"environment\": ..})",
 		folder);
 	assert_fails(&(struct process_options){ .command = "folder", .env = env }, message, true);
 
