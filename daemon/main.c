@@ -60,22 +60,13 @@ struct app {
 
 /* --- the log --- */
 
+/* A name that was checked, or NULL for the default. */
 static void set_log_level(const char *name)
 {
-	static const struct {
-		const char *name;
-		enum log_level level;
-	} levels[] = {
-		{ "error", LOG_LEVEL_ERROR },
-		{ "warning", LOG_LEVEL_WARNING },
-		{ "info", LOG_LEVEL_INFO },
-		{ "debug", LOG_LEVEL_DEBUG },
-	};
 	enum log_level level = LOG_LEVEL_INFO;
-	for (size_t i = 0; name && i < sizeof levels / sizeof levels[0]; i++)
-		if (strcmp(name, levels[i].name) == 0)
-			level = levels[i].level;
-	log_init(level, service_has_journal());
+	if (name)
+		log_level_find(name, &level);
+	log_init(level, service_journal());
 }
 
 static void on_config_loaded(void *arg, const struct config *config)

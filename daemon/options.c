@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "config/config.h"
+#include "log.h"
 #include "mcpd-version.h"
 #include "xalloc.h"
 
@@ -39,7 +40,8 @@ static const char help[] =
 	"  --config FILE         read this configuration in place of $XDG_CONFIG_HOME/mcpd/mcp.json (else\n"
 	"                        ~/.config/mcpd/mcp.json); may be given again: later files win\n"
 	"  --socket PATH         listen here in place of MCPD_SOCKET, else $XDG_RUNTIME_DIR/mcpd/mcpd.sock\n"
-	"  --log-level LEVEL     error, warning, info or debug, in place of the configuration's\n"
+	"  --log-level LEVEL     " LOG_LEVEL_NAMES ", in place of MCPD_LOG, else of the configuration's\n"
+	"                        logLevel, else info\n"
 	"  --check-config        say what is wrong with the configuration, and end\n"
 	"  --print-config-table  print what can be configured, as Markdown, and end\n"
 	"  --background          let go of stdin, stdout and stderr once clients can connect; then log to the journal\n"
@@ -50,15 +52,6 @@ static const char help[] =
 	"\n"
 	"Exit status: 0 ended in order; 1 a failure (--check-config: something is wrong); 2 a wrong command line; 3 another\n"
 	"daemon is running on this socket; 4 the configuration cannot be used.\n";
-
-static bool is_log_level(const char *text)
-{
-	static const char *const levels[] = { "error", "warning", "info", "debug" };
-	for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++)
-		if (strcmp(text, levels[i]) == 0)
-			return true;
-	return false;
-}
 
 static void add_config_file(struct options *o, const char *file)
 {
@@ -84,9 +77,9 @@ static bool take(struct options *o, int option, int *ret_status)
 		return true;
 	case OPTION_LOG_LEVEL:
 		o->log_level = optarg;
-		if (is_log_level(optarg))
+		if (log_level_find(optarg, &(enum log_level){ 0 }))
 			return true;
-		fprintf(stderr, "mcpd: --log-level is error, warning, info or debug, not \"%s\"\n", optarg);
+		fprintf(stderr, "mcpd: --log-level is " LOG_LEVEL_NAMES ", not \"%s\"\n", optarg);
 		return false;
 	case OPTION_CHECK:
 		o->check_config = true;
@@ -111,6 +104,18 @@ static bool take(struct options *o, int option, int *ret_status)
 	}
 }
 
+/* A wrong value there is no reason not to start: it may have been set for all programs of a session. */
+static void take_environment(struct options *o)
+{
+	const char *level = getenv("MCPD_LOG");
+	if (o->log_level || !level || !*level)
+		return;
+	if (log_level_find(level, &(enum log_level){ 0 }))
+		o->log_level = level;
+	else
+		log_warning("MCPD_LOG is " LOG_LEVEL_NAMES ", not \"%s\": ignored", level);
+}
+
 bool options_parse(struct options *o, int argc, char **argv, int *ret_status)
 {
 	*o = (struct options){ .config_files = xnew_array(const char *, 1) };
@@ -123,6 +128,7 @@ bool options_parse(struct options *o, int argc, char **argv, int *ret_status)
 		fprintf(stderr, "mcpd: \"%s\" is no option; see mcpd --help\n", argv[optind]);
 		return false;
 	}
+	take_environment(o);
 	if (o->files_named || o->print_table)
 		return true;
 	o->default_file = config_default_file();

@@ -17,7 +17,7 @@ struct options {
 	char *default_file;        /* what config_files points to, if none was named */
 	bool files_named;
 	const char *socket;    /* NULL: not given */
-	const char *log_level; /* NULL: not given */
+	const char *log_level; /* of --log-level, else of MCPD_LOG; NULL: neither is given */
 	bool check_config, print_table, background;
 };
 

@@ -13,18 +13,19 @@
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
 
+#include "journal.h"
 #include "log.h"
 #include "xalloc.h"
 
-bool service_has_journal(void)
+const char *service_journal(void)
 {
 	/* "DEVICE:INODE" of the stream that the service manager connected; stderr may have been redirected since. */
 	const char *stream = getenv("JOURNAL_STREAM");
 	unsigned long long device, inode;
 	struct stat st;
 	if (!stream || sscanf(stream, "%llu:%llu", &device, &inode) != 2 || fstat(STDERR_FILENO, &st) < 0)
-		return false;
-	return st.st_dev == device && st.st_ino == inode;
+		return NULL;
+	return st.st_dev == device && st.st_ino == inode ? JOURNAL_SOCKET : NULL;
 }
 
 int service_take_socket(void)
@@ -114,6 +115,18 @@ void service_watchdog_free(struct service_watchdog *w)
 
 /* --- the background --- */
 
+/* As the service manager would say it: see service_journal(). */
+static void say_where_stderr_goes(bool to_journal)
+{
+	struct stat st;
+	char stream[48];
+	unsetenv("JOURNAL_STREAM");
+	if (!to_journal || fstat(STDERR_FILENO, &st) < 0)
+		return;
+	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
+	setenv("JOURNAL_STREAM", stream, 1);
+}
+
 void service_detach(void)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -125,6 +138,7 @@ void service_detach(void)
 	}
 	if (log_fd >= 0)
 		dup2(log_fd, STDERR_FILENO);
+	say_where_stderr_goes(journal_fd >= 0);
 	if (null_fd > STDERR_FILENO)
 		close(null_fd);
 	if (journal_fd >= 0)

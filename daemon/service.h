@@ -9,8 +9,8 @@
 
 #include "loop/loop.h"
 
-/* Whether stderr goes to the journal, so that log lines are to carry their priority. */
-bool service_has_journal(void);
+/* The socket of the journal that stderr goes to, for log_init(); NULL if it goes elsewhere. */
+const char *service_journal(void);
 /* The listening Unix socket that was handed in, -1 if none was; -EINVAL if what was handed in is something else. Call
  * once: the variables that told of it are gone afterwards. */
 int service_take_socket(void);

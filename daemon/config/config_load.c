@@ -8,6 +8,7 @@
 #include "config/config_members.h"
 #include "config/config_server.h"
 #include "config/config_value.h"
+#include "log.h"
 #include "xalloc.h"
 
 /* Of the top-level members nobody knows, so many are named. */
@@ -43,18 +44,15 @@ static void read_limits(struct loader *l, struct span value)
 
 static void read_log_level(struct loader *l, const char *where, struct span value)
 {
-	static const char *const levels[] = { "error", "warning", "info", "debug" };
+	enum log_level level;
 	char *text = value_string(l, where, value);
-	if (!text)
+	if (text && log_level_find(text, &level)) {
+		free(l->config->log_level);
+		l->config->log_level = text;
 		return;
-	for (size_t i = 0; i < sizeof(levels) / sizeof(*levels); i++) {
-		if (strcmp(text, levels[i]) == 0) {
-			free(l->config->log_level);
-			l->config->log_level = text;
-			return;
-		}
 	}
-	loader_error(l, "%s: expected \"error\", \"warning\", \"info\" or \"debug\"", where);
+	if (text)
+		loader_error(l, "%s: expected \"error\", \"warning\", \"info\" or \"debug\"", where);
 	free(text);
 }
 

@@ -59,7 +59,8 @@ static const struct config_member server_members[] = {
 static const struct config_member daemon_members[] = {
 	{ "limits", MEMBER_LIMITS, FOR_ALL, offsetof(struct config, limits), .what = "see the next table" },
 	{ "logLevel", MEMBER_LEVEL, FOR_ALL, offsetof(struct config, log_level), .def_text = "`info`",
-	  .what = "the least severe lines that are logged: `error`, `warning`, `info` or `debug`" },
+	  .what = "the least severe lines that are logged: `error`, `warning`, `info` or `debug`; `--log-level` and "
+		  "`MCPD_LOG` go in front of it" },
 	{ "environment", MEMBER_ENV, FOR_ALL, offsetof(struct config, environment),
 	  .what = "variables for all servers, below their own `env`; a service's PATH is not the shell's: set it here" },
 };

@@ -171,8 +171,8 @@ void control_shutdown(struct request *r, const struct jsonrpc_message *m)
 {
 	(void)m;
 	struct ipc *ipc = request_ipc(r);
-	log_info("client %s asked for a shutdown",
-		 router_client_label(ipc->options.router, session_id(request_session(r))));
+	log_client(LOG_LEVEL_INFO, router_client_label(ipc->options.router, session_id(request_session(r))),
+		   "asked for a shutdown");
 	request_result(r, SPAN_LIT("{}"));
 	if (ipc->options.on_shutdown)
 		ipc->options.on_shutdown(ipc->options.arg);

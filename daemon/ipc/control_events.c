@@ -177,38 +177,7 @@ void control_tell_notification(struct ipc *ipc, const struct router_notification
 			session_send_event(s, &ipc->line);
 }
 
-/* How a call ended, for events/call. */
-static const char *outcome(const struct call_info *info, const struct transport_reply *reply)
-{
-	if (info->client_gone)
-		return "client-gone";
-	switch (reply->code) {
-	case 0:
-		return "ok";
-	case MCPD_E_SERVER:
-		return "error";
-	case MCPD_E_TIMEOUT:
-		return "timeout";
-	case MCPD_E_CANCELLED:
-		return "cancelled";
-	case MCPD_E_TRANSPORT:
-		return "closed";
-	case MCPD_E_UNAVAILABLE:
-		return "unavailable";
-	case MCPD_E_HTTP:
-		return "http-error";
-	case MCPD_E_PROTOCOL:
-		return "protocol-error";
-	case MCPD_E_LIMIT:
-		return "limit";
-	case MCPD_E_NEEDS_AUTH:
-		return "needs-auth";
-	default:
-		return "failed";
-	}
-}
-
-void control_tell_call(struct ipc *ipc, const struct call_info *info, const struct transport_reply *reply)
+void control_tell_call(struct ipc *ipc, const struct call_info *info)
 {
 	if (!info->client || !any_subscribed(ipc, TOPIC_CALLS, info->server_name))
 		return;
@@ -221,12 +190,9 @@ void control_tell_call(struct ipc *ipc, const struct call_info *info, const stru
 		buf_add_span(&params, info->name);
 	}
 	buf_add_text(&params, ",\"client\":");
-	if (info->client_gone)
-		buf_addf(&params, "\"#%llu\"", (unsigned long long)info->client);
-	else
-		buf_add_json_text(&params, router_client_label(ipc->options.router, info->client));
+	buf_add_json_text(&params, info->client_label);
 	buf_addf(&params, ",\"durationMs\":%lld,\"outcome\":\"%s\"", (long long)info->duration_ms,
-		 outcome(info, reply));
+		 mcpd_outcome_name(info->outcome));
 	if (info->resent)
 		buf_add_text(&params, ",\"resent\":true");
 	buf_add_char(&params, '}');

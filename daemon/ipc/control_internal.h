@@ -54,7 +54,7 @@ void control_tell_removed(struct ipc *ipc, const char *name);
 void control_tell_tools(struct ipc *ipc, struct server *server);
 void control_tell_log(struct ipc *ipc, struct server *server, const char *at, struct span text);
 void control_tell_notification(struct ipc *ipc, const struct router_notification *notification);
-void control_tell_call(struct ipc *ipc, const struct call_info *info, const struct transport_reply *reply);
+void control_tell_call(struct ipc *ipc, const struct call_info *info);
 /* control.c: a server's question, and its withdrawal. */
 void control_ask(struct session *session, uint64_t question, struct span method, struct span params);
 void control_withdraw(struct session *session, uint64_t question, const char *reason);

@@ -30,12 +30,9 @@ void reload_free(struct reload *r)
 
 static void log_problem(const struct config_problem *p)
 {
-	const char *separator = p->server ? ": server " : "";
-	const char *server = p->server ? p->server : "";
-	if (p->warning)
-		log_warning("%s%s%s: %s", p->file, separator, server, p->message);
-	else
-		log_error("%s%s%s: %s", p->file, separator, server, p->message);
+	struct log_fields fields = { .server = p->server };
+	log_event(p->warning ? LOG_LEVEL_WARNING : LOG_LEVEL_ERROR, &fields, "%s%s%s: %s", p->file,
+		  p->server ? ": server " : "", p->server ? p->server : "", p->message);
 }
 
 static char *dup_or_null(const char *text)
@@ -71,18 +68,30 @@ struct config *reload_load(struct reload *r)
 	return config;
 }
 
+static unsigned count(char *const *names)
+{
+	unsigned n = 0;
+	while (names && names[n])
+		n++;
+	return n;
+}
+
 int reload_run(struct reload *r, struct manager *manager, struct manager_changes *ret)
 {
+	struct manager_changes changes = { .unchanged = (unsigned)manager_count(manager) };
 	struct config *config = reload_load(r);
-	if (!config) {
+	if (config) {
+		manager_configure(manager, config, &changes);
+		log_info("the configuration was reloaded: %u servers added, %u removed, %u changed, %u unchanged",
+			 count(changes.added), count(changes.removed), count(changes.changed), changes.unchanged);
+	} else {
 		log_error("the configuration was not reloaded: what was in force stays so");
-		if (ret)
-			*ret = (struct manager_changes){ .unchanged = (unsigned)manager_count(manager) };
-		return -EINVAL;
 	}
-	manager_configure(manager, config, ret);
-	log_info("the configuration was reloaded");
-	return 0;
+	if (ret)
+		*ret = changes;
+	else
+		manager_changes_done(&changes);
+	return config ? 0 : -EINVAL;
 }
 
 const struct config_problem *reload_problems(const struct reload *r, size_t *ret_n)

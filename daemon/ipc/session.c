@@ -55,6 +55,11 @@ struct session *session_next(const struct session *s)
 	return s->next;
 }
 
+static const char *label(const struct session *s)
+{
+	return router_client_label(s->ipc->options.router, s->id);
+}
+
 static int64_t soft_limit(const struct session *s)
 {
 	return ipc_limits(s->ipc)->value[LIMIT_CLIENT_QUEUE_SOFT];
@@ -78,7 +83,7 @@ static void end_later(struct session *s, int64_t linger_ms)
 void session_abort(struct session *s, const char *why)
 {
 	if (s->step == SESSION_OPEN)
-		log_debug("client #%llu: %s", (unsigned long long)s->id, why);
+		log_client(LOG_LEVEL_DEBUG, label(s), "%s", why);
 	end_later(s, 0);
 }
 
@@ -125,11 +130,12 @@ void session_send(struct session *s, const struct buf *lines)
 		return;
 	}
 	if (r == -ENOBUFS || r == -E2BIG)
-		log_warning("client #%llu: disconnected, %s (%lld bytes) was reached by what it has not read",
-			    (unsigned long long)s->id, limit_table[LIMIT_CLIENT_QUEUE_HARD].key,
-			    (long long)ipc_limits(s->ipc)->value[LIMIT_CLIENT_QUEUE_HARD]);
+		log_client(LOG_LEVEL_WARNING, label(s),
+			   "disconnected, %s (%lld bytes) was reached by what it has not read",
+			   limit_table[LIMIT_CLIENT_QUEUE_HARD].key,
+			   (long long)ipc_limits(s->ipc)->value[LIMIT_CLIENT_QUEUE_HARD]);
 	else if (r == -ENOMEM)
-		log_warning("client #%llu: disconnected, out of memory", (unsigned long long)s->id);
+		log_client(LOG_LEVEL_WARNING, label(s), "disconnected, out of memory");
 	session_abort(s, "it cannot be written to");
 }
 

@@ -52,6 +52,22 @@ static enum server_state state_of_lanes(const struct server *server)
 	return state;
 }
 
+static void log_state(const struct server *server, const char *reason)
+{
+	/* Why it is in one of these was told as an error. */
+	bool told = server->state == SERVER_FAILED || server->state == SERVER_NEEDS_AUTH ||
+		    server->state == SERVER_RECONNECTING;
+	bool minor = server->state == SERVER_CONNECTING || server->state == SERVER_DISABLED ||
+		     (server->state == SERVER_IDLE && !reason);
+	struct log_fields fields = { .server = server->name, .state = server_state_name(server->state) };
+	if (server->state == SERVER_CONNECTED && server->facts)
+		log_event(LOG_LEVEL_INFO, &fields, "server %s: connected (%s, %u tools)", server->name,
+			  facts_of(server)->protocol_version, server->tools.count);
+	else
+		log_event(minor ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, &fields, "server %s: %s%s%s", server->name,
+			  fields.state, reason && !told ? ": " : "", reason && !told ? reason : "");
+}
+
 void server_state_changed(struct server *server, const char *reason)
 {
 	enum server_state state = server->cfg->error ? SERVER_FAILED : state_of_lanes(server);
@@ -67,11 +83,7 @@ void server_state_changed(struct server *server, const char *reason)
 		server->live = false;
 	server->state = state;
 	history_add(&server->history, state, reason, (size_t)server->m->limits.value[LIMIT_HISTORY]);
-	if (state == SERVER_CONNECTED && server->facts)
-		log_info("server %s: connected (%s, %u tools)", server->name, facts_of(server)->protocol_version,
-			 server->tools.count);
-	log_debug("server %s: %s%s%s", server->name, server_state_name(state), reason ? ": " : "",
-		  reason ? reason : "");
+	log_state(server, reason);
 	outbox_raise(server, OUTBOX_LISTING);
 }
 
@@ -117,7 +129,7 @@ void server_note_error(struct server *server, const char *message)
 		loop_bury(server->m->loop, server->last_error, free);
 	server->last_error = copy;
 	timestamp_now(server->last_error_at);
-	log_warning("server %s: %s", server->name, copy);
+	log_server(LOG_LEVEL_WARNING, server->name, "%s", copy);
 	outbox_raise(server, OUTBOX_SERVER);
 }
 
@@ -136,7 +148,8 @@ void server_add_log(struct server *server, const char *prefix, struct span text)
 			       (size_t)m->limits.value[LIMIT_LOG_LINE_BYTES]);
 	free(whole);
 	/* The journal gets it as well (S13); a line there is a line, whatever is in it. */
-	log_info("[%s] %.*s", server->name, (int)line->len, line->text);
+	log_event(LOG_LEVEL_INFO, &(struct log_fields){ .server = server->name }, "[%s] %.*s", server->name,
+		  (int)line->len, line->text);
 	m->callbacks.on_log(m->arg, server, line->at, (struct span){ line->text, line->len });
 }
 

@@ -256,7 +256,8 @@ int tool_cache_load(struct tool_cache *cache, const char *name, const char *iden
 	else if (error != -ENOENT)
 		problem = error == -EINVAL ? "it is no regular file or too long" : strerror(-error);
 	if (problem) {
-		log_warning("server %s: the cached tools in %s/%s are dropped: %s", name, cache->dir, file, problem);
+		log_server(LOG_LEVEL_WARNING, name, "the cached tools in %s/%s are dropped: %s", cache->dir, file,
+			   problem);
 		(void)unlinkat(dir, file, 0);
 	}
 	free(data);
@@ -351,7 +352,7 @@ static void tell_failure(struct tool_cache *cache, const char *name, int error)
 			return;
 	cache->told = xrealloc(cache->told, cache->n_told + 1, sizeof cache->told[0]);
 	cache->told[cache->n_told++] = xstrdup(name);
-	log_warning("server %s: its tools cannot be kept in %s: %s", name, cache->dir, strerror(-error));
+	log_server(LOG_LEVEL_WARNING, name, "its tools cannot be kept in %s: %s", cache->dir, strerror(-error));
 }
 
 int tool_cache_store(struct tool_cache *cache, const char *name, const char *identity,

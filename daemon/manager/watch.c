@@ -185,7 +185,7 @@ static void on_listen_end(void *arg, const struct transport_reply *reply)
 		return;
 	}
 	if (reply->code)
-		log_debug("server %s: its announcements ended: %s", inst->lane->server->name, reply->message);
+		log_server(LOG_LEVEL_DEBUG, inst->lane->server->name, "its announcements ended: %s", reply->message);
 	reopen_stream(inst, reply->code == 0);
 	lane_note_failure(inst->lane, inst, reply);
 }
@@ -205,8 +205,8 @@ void watch_listener_ended(struct instance *inst, int http_status, const char *me
 		w->stream_off = true;
 		return;
 	}
-	log_debug("server %s: its announcements ended: %s", inst->lane->server->name,
-		  message ? message : "the stream was closed");
+	log_server(LOG_LEVEL_DEBUG, inst->lane->server->name, "its announcements ended: %s",
+		   message ? message : "the stream was closed");
 	reopen_stream(inst, http_status == 0 || (http_status >= 200 && http_status < 300));
 	if (http_status == 404 && w->stream_worked)
 		/* The stream had been there: what is not found any more is the session (R30). */

@@ -117,6 +117,7 @@ static void end_row(void *arg, const struct transport_reply *reply)
 	idmap_remove(&calls->rows, row->info.row);
 	calls->tombstones -= row->info.client_gone;
 	row->info.duration_ms = loop_now_ms() - row->started_ms;
+	row->info.outcome = row->info.client_gone ? OUTCOME_CLIENT_GONE : mcpd_outcome_of(reply->code);
 	if (row->watch)
 		reply = row->watch(row->watch_arg, &row->info, reply);
 	if (row->done)
@@ -204,9 +205,11 @@ static struct span keep(char **at, struct span text)
 static struct row *new_row(struct calls *calls, const struct call_options *o)
 {
 	struct span kept_name = span_of(server_name(o->server));
+	struct span label = span_of(o->client_label ? o->client_label : "");
 	struct span name = o->name.len <= NAME_BYTES_MAX ? o->name : SPAN_NONE;
 	/* The peer controls these sizes: no xalloc. */
-	struct row *row = calloc(1, sizeof *row + kept_name.len + 1 + o->method.len + name.len + o->token.len);
+	struct row *row =
+		calloc(1, sizeof *row + kept_name.len + 1 + label.len + 1 + o->method.len + name.len + o->token.len);
 	if (!row)
 		return NULL;
 	char *at = row->text;
@@ -215,6 +218,8 @@ static struct row *new_row(struct calls *calls, const struct call_options *o)
 	row->info.client = o->client;
 	row->info.server = server_id(o->server);
 	row->info.server_name = keep(&at, kept_name).ptr;
+	at++;
+	row->info.client_label = keep(&at, label).ptr;
 	at++;
 	row->info.method = keep(&at, o->method);
 	row->info.name = keep(&at, name);

@@ -14,6 +14,7 @@
 
 #include "loop/loop.h"
 #include "manager/server.h"
+#include "proto/errors.h"
 #include "proto/span.h"
 
 struct calls;
@@ -21,9 +22,10 @@ struct calls;
 /* What is known of a row, for answers and events. Valid during the callback. */
 struct call_info {
 	uint64_t row;
-	uint64_t client;   /* 0: the daemon itself */
-	uint64_t server;   /* id: it may be gone, see manager_by_id() */
-	uint64_t upstream; /* server_call()'s number, 0 if the server was not asked */
+	uint64_t client;          /* 0: the daemon itself */
+	const char *client_label; /* as it was when it asked; "" for the daemon itself */
+	uint64_t server;          /* id: it may be gone, see manager_by_id() */
+	uint64_t upstream;        /* server_call()'s number, 0 if the server was not asked */
 	const char *server_name;
 	struct span method; /* JSON string, as asked */
 	struct span name;   /* JSON string: the tool or prompt, or absent */
@@ -31,6 +33,7 @@ struct call_info {
 	unsigned queue_position; /* of an exclusive server's queue at the end; 0: was not waiting */
 	bool resent;             /* sent again after a loss (M6) */
 	bool client_gone;
+	enum mcpd_outcome outcome;
 };
 
 /* Spans and texts of reply are valid during the call. */
@@ -40,7 +43,8 @@ typedef const struct transport_reply *call_watch_fn(void *arg, const struct call
 						    const struct transport_reply *reply);
 
 struct call_options {
-	uint64_t client; /* 0: the daemon itself */
+	uint64_t client;          /* 0: the daemon itself */
+	const char *client_label; /* for people; NULL: none */
 	struct server *server;
 	struct span method, params; /* JSON as written; params may be absent */
 	struct span name;           /* for events: JSON string, or absent */

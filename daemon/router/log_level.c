@@ -201,7 +201,8 @@ static const struct transport_reply *on_set(void *arg, const struct call_info *i
 		set_level(t, change.client,
 			  clients_known(change.levels->clients, change.client) ? change.before : LEVEL_NONE);
 	if (!change.client) {
-		log_warning("server %s: the logging level could not be set: %s", info->server_name, reply->message);
+		log_server(LOG_LEVEL_WARNING, info->server_name, "the logging level could not be set: %s",
+			   reply->message);
 		t->refused |= reply->code == MCPD_E_SERVER;
 	} else if (reply->code != MCPD_E_TRANSPORT && most_verbose(t) == change.sent) {
 		/* Others may have been answered because this was on its way. A lost connection's successor is told
@@ -262,7 +263,7 @@ static void send_own(struct target *t)
 	};
 	struct change change = { levels, t->server, t->owner, 0, level, LEVEL_NONE, LEVEL_NONE };
 	if (!send(levels, t, &options, &change))
-		log_warning("server %s: out of memory for a logging level", server_name(server));
+		log_server(LOG_LEVEL_WARNING, server_name(server), "out of memory for a logging level");
 }
 
 static void on_lower(void *arg)

@@ -105,8 +105,8 @@ static void refuse_unproven(struct questions *qs, struct server *server, const s
 	struct server_info info;
 	server_get_info(server, &info);
 	/* Told once: a server that asks often does not fill the log. */
-	log_write(info.advice ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING, "server %s: a %.*s was refused: %s",
-		  server_name(server), (int)mq->method.len, mq->method.ptr, ADVICE);
+	log_server(info.advice ? LOG_LEVEL_DEBUG : LOG_LEVEL_WARNING, server_name(server), "a %.*s was refused: %s",
+		   (int)mq->method.len, mq->method.ptr, ADVICE);
 	server_note_refusal(server, ADVICE);
 	refuse(qs, mq->id, MCPD_E_INTERNAL, message);
 	free(message);

@@ -2,7 +2,9 @@
 
 #include <stdlib.h>
 
+#include "log.h"
 #include "proto/json_iter.h"
+#include "router/call_log.h"
 #include "router/clients.h"
 #include "router/log_level.h"
 #include "router/question.h"
@@ -16,6 +18,7 @@ struct router {
 	struct questions *questions;
 	struct subscriptions *subscriptions;
 	struct log_levels *log_levels;
+	struct call_log call_log;
 	const struct router_callbacks *callbacks; /* or NULL */
 	void *arg;
 };
@@ -105,6 +108,7 @@ const struct manager_callbacks *router_manager_callbacks(void)
 static void on_call_end(void *arg, const struct call_info *info, const struct transport_reply *reply)
 {
 	struct router *r = arg;
+	call_log_ended(&r->call_log, info);
 	questions_call_ended(r->questions, info->server, info->upstream);
 	log_levels_ended(r->log_levels, info->row);
 	TELL(r, on_call_end, info, reply);
@@ -159,11 +163,15 @@ void router_free(struct router *r)
 void router_client_add(struct router *r, uint64_t client)
 {
 	clients_add(r->clients, client);
+	log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "connected");
 }
 
 int router_client_describe(struct router *r, uint64_t client, struct span name, struct span capabilities)
 {
-	return clients_describe(r->clients, client, name, capabilities);
+	int rc = clients_describe(r->clients, client, name, capabilities);
+	if (rc == 0)
+		log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "said who it is");
+	return rc;
 }
 
 void router_client_set_modern(struct router *r, uint64_t client)
@@ -178,6 +186,7 @@ const char *router_client_label(const struct router *r, uint64_t client)
 
 void router_client_gone(struct router *r, uint64_t client)
 {
+	log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "gone");
 	/* First the name: what follows then finds nobody to tell. */
 	clients_remove(r->clients, client);
 	questions_client_gone(r->questions, client);
@@ -207,6 +216,7 @@ static uint64_t start(struct router *r, const struct call_options *o)
 uint64_t router_request(struct router *r, const struct call_options *o)
 {
 	struct call_options options = *o;
+	options.client_label = clients_label(r->clients, o->client);
 	if (!o->request_log_level.ptr) {
 		options.log_level = log_levels_of(r->log_levels, o->client, server_id(o->server));
 		return start(r, &options);

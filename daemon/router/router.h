@@ -59,7 +59,8 @@ const char *router_client_label(const struct router *router, uint64_t client);
 void router_client_gone(struct router *router, uint64_t client);
 
 /* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe,
- * logging/setLevel) goes through its module. watch, log_level and kept of the options are the router's to set. */
+ * logging/setLevel) goes through its module. watch, log_level, client_label and kept of the options are the router's
+ * to set. */
 uint64_t router_request(struct router *router, const struct call_options *options);
 /* Whether router_request() with these would add a resource subscription. */
 bool router_would_subscribe(struct span method);

@@ -167,8 +167,8 @@ static const struct transport_reply *on_changed(void *arg, const struct call_inf
 	if (change.subscribe && reply->code == 0 && !change.revoked && clients_known(subs->clients, change.client))
 		add_member(s, change.client);
 	if (!change.client && change.subscribe && reply->code != 0 && s->n_members)
-		log_warning("server %s: a resource subscription could not be made again: %s", info->server_name,
-			    reply->message);
+		log_server(LOG_LEVEL_WARNING, info->server_name, "a resource subscription could not be made again: %s",
+			   reply->message);
 	if (s->active && !s->n_members && !s->under_way)
 		send_own(subs, s, false);
 	else if (!change.subscribe && s->n_members)
@@ -209,7 +209,7 @@ static void send_own(struct subscriptions *subs, struct subscription *s, bool su
 	};
 	if (!calls_start(subs->calls, &options)) {
 		end_change(s, options.watch_arg);
-		log_warning("server %s: out of memory for a resource subscription", server_name(server));
+		log_server(LOG_LEVEL_WARNING, server_name(server), "out of memory for a resource subscription");
 	}
 }
 

@@ -405,9 +405,8 @@ struct transport *http_new(struct loop *loop, struct curl_loop *curl, const stru
 	http_listener_init(&h->listener, h);
 	http_sse_init(&h->sse, h);
 	if (h->insecure)
-		log_warning(
-			"server \"%s\": \"insecure\" is set: anybody on the way to %s can pose as it, read and change "
-			"everything",
-			h->name, h->shown_url);
+		log_server(LOG_LEVEL_WARNING, h->name,
+			   "\"insecure\" is set: anybody on the way to %s can pose as it, read and change everything",
+			   h->shown_url);
 	return &h->base;
 }

@@ -198,7 +198,7 @@ static void on_end_timer(void *arg)
 	struct process *p = arg;
 	if (p->ending == END_KILL) {
 		/* The keeper, if it still can, goes on without us. */
-		log_warning("server %s: its processes do not end, not even by SIGKILL", p->name);
+		log_server(LOG_LEVEL_WARNING, p->name, "its processes do not end, not even by SIGKILL");
 		gone(p);
 	} else {
 		step_end(p, p->ending == END_BY_ITSELF ? END_TERM : END_KILL);
@@ -253,7 +253,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		p->state = PROCESS_RUNNING;
 		p->pid = event->a;
 		if (event->b)
-			log_warning("server %s: cannot enter its cgroup: %s", p->name, strerror(-event->b));
+			log_server(LOG_LEVEL_WARNING, p->name, "cannot enter its cgroup: %s", strerror(-event->b));
 		tell_started(p);
 		break;
 	case KEEPER_FAILED:
@@ -266,7 +266,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		break;
 	case KEEPER_ENDED:
 		if (event->a > 0)
-			log_warning("server %s: %d of its processes do not end", p->name, (int)event->a);
+			log_server(LOG_LEVEL_WARNING, p->name, "%d of its processes do not end", (int)event->a);
 		gone(p);
 		break;
 	}
@@ -276,7 +276,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
  * socket. */
 static void on_keeper_lost(struct process *p)
 {
-	log_warning("server %s: its mcpd-keeper was killed", p->name);
+	log_server(LOG_LEVEL_WARNING, p->name, "its mcpd-keeper was killed");
 	if (p->leaf && cgroup_kill(p->leaf) == 0)
 		cgroup_remove(p->leaf);
 	close_control(p);
@@ -394,7 +394,7 @@ static int prepare(struct process *p, const struct process_options *options)
 	if (p->host->cgroup) {
 		p->leaf = cgroup_leaf_new(p->host->cgroup, p->name);
 		if (!p->leaf)
-			log_warning("server %s: cannot make a cgroup: %s", p->name, strerror(errno));
+			log_server(LOG_LEVEL_WARNING, p->name, "cannot make a cgroup: %s", strerror(errno));
 	}
 	struct order order = { p->name, p->command, options->args, options->env, options->cwd, p->leaf };
 	int error = order_write(&order, &p->order_fds[KEEPER_FD_ORDER], &p->searched_path, &p->cwd);

@@ -232,8 +232,9 @@ class NotifySocket:
 class Daemon:
     """One daemon with folders of its own below a short path in /tmp (a socket path has 108 bytes)."""
 
-    def __init__(self, servers=None, *, args=(), env=None, mcpd=None, start=True, config=True):
-        """servers: the "mcpServers" of the configuration; mcpd: its "mcpd" member; config=False: no file is written."""
+    def __init__(self, servers=None, *, args=(), env=None, mcpd=None, start=True, config=True, wrapper=()):
+        """servers: the "mcpServers" of the configuration; mcpd: its "mcpd" member; config=False: no file is written.
+        wrapper: a command in front of mcpd's, which it must exec."""
         self.id = uuid.uuid4().hex
         self.dir = Path(tempfile.mkdtemp(prefix='mcpd-t-'))
         for name in ('run', 'config', 'cache', 'home', 'reports'):
@@ -241,7 +242,7 @@ class Daemon:
         self.config_path = self.dir / 'config' / 'mcpd' / 'mcp.json'
         self.config_path.parent.mkdir()
         self.socket = self.dir / 'run' / 'mcpd' / 'mcpd.sock'
-        self.args, self.extra_env = list(args), dict(env or {})
+        self.args, self.extra_env, self.wrapper = list(args), dict(env or {}), list(wrapper)
         self.proc = self.notify = self.stderr = None
         self.expected_end = False
         self.clients = []
@@ -295,7 +296,7 @@ class Daemon:
         number = uuid.uuid4().hex[:8]
         self.notify = NotifySocket(str(self.dir / ('notify-' + number)))
         self.expected_end = False
-        self.proc = subprocess.Popen([program('mcpd'), *self.args], cwd=self.dir,
+        self.proc = subprocess.Popen([*self.wrapper, program('mcpd'), *self.args], cwd=self.dir,
                                      env={**self.environ, 'NOTIFY_SOCKET': self.notify.path},
                                      stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                      stderr=subprocess.PIPE, start_new_session=True)

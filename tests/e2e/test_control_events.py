@@ -107,7 +107,7 @@ def test_calls(daemon):
         c.call('daemon/status')
         c.close()
         event = watcher.wait_event('events/call')
-        assert event['outcome'] == 'client-gone' and event['client'].startswith('#')
+        assert event['outcome'] == 'client-gone' and event['client'].startswith('agent#')
         assert not watcher.events
 
 

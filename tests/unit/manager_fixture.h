@@ -242,7 +242,7 @@ static inline void end_manager(int64_t drain_ms)
 
 static inline void fixture_start(const char *servers)
 {
-	log_init(0, false);
+	log_init(0, NULL);
 	memset(&f, 0, sizeof f);
 	f.loop = loop_new();
 	buf_init(&f.diary, 0);

@@ -35,7 +35,7 @@ static char *definition(const char *name, const char *members, const char *optio
 
 static void start_with(const char *servers)
 {
-	log_init(0, false);
+	log_init(0, NULL);
 	memset(&f, 0, sizeof f);
 	f.host = process_host_new();
 	ck_assert_ptr_nonnull(f.host);

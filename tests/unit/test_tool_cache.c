@@ -479,7 +479,7 @@ static int run_on_disk(void)
 
 int main(void)
 {
-	log_init(0, false);
+	log_init(0, NULL);
 	return run_on_disk() + RUN_TESTS("tool_list", M2_revision_is_of_name_and_contents,
 					 a_replaced_text_stays_readable_until_the_next_pass,
 					 tools_are_found_by_their_decoded_name,
