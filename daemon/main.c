@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "activity.h"
 #include "config/config.h"
 #include "ipc/ipc.h"
 #include "ipc/listener.h"
@@ -35,6 +36,8 @@
 /* PROTOCOL daemon/shutdown: what calls in flight get; and what a client gets to read its last answers. */
 #define DRAIN_MS 5000
 #define LAST_ANSWERS_MS 1000
+/* And how long the processes of a server may take to be gone after SIGKILL, before they are given up. */
+#define KILL_MS 15000
 
 extern char **environ;
 
@@ -49,11 +52,13 @@ struct app {
 	struct router *router;
 	struct ipc *ipc;
 	struct listener *listener;
+	struct activity *activity;
 	struct service_watchdog *watchdog;
 	struct loop_signal *signals[3];
 	char *socket_path;
 	char *cache_dir;
-	char *status; /* what the service manager was told last */
+	char *unit;       /* of the service manager that runs us, or NULL */
+	int inherited_fd; /* the socket that it handed in, -1: none */
 	int64_t started_ms;
 	bool stopping, stopping_fast;
 };
@@ -75,26 +80,6 @@ static void on_config_loaded(void *arg, const struct config *config)
 	set_log_level(app->options.log_level ? app->options.log_level : config->log_level);
 }
 
-/* --- the service manager's view --- */
-
-static void on_server_change(void *arg)
-{
-	struct app *app = arg;
-	size_t connected = 0, total = manager_count(app->manager);
-	for (size_t i = 0; i < total; i++) {
-		struct server_info info;
-		server_get_info(manager_at(app->manager, i), &info);
-		connected += info.state == SERVER_CONNECTED;
-	}
-	char *status = xasprintf("%zu of %zu servers connected", connected, total);
-	bool changed = !app->status || strcmp(status, app->status) != 0;
-	free(changed ? app->status : status);
-	if (!changed)
-		return;
-	app->status = status;
-	service_status("%s", status);
-}
-
 /* --- signals and the end --- */
 
 static void on_clients_gone(void *arg)
@@ -109,6 +94,17 @@ static void on_manager_down(void *arg)
 	ipc_close(app->ipc, LAST_ANSWERS_MS, on_clients_gone, app);
 }
 
+/* Calls in flight, the gentle ends of the most patient server, its end by force, the last answers. */
+static int64_t longest_stop_ms(const struct app *app)
+{
+	const struct config *config = manager_config(app->manager);
+	int64_t grace_ms = 0;
+	for (size_t i = 0; i < config->n_servers; i++)
+		if (config->servers[i]->grace_ms > grace_ms)
+			grace_ms = config->servers[i]->grace_ms;
+	return DRAIN_MS + 2 * grace_ms + KILL_MS + LAST_ANSWERS_MS;
+}
+
 static void stop(void *arg)
 {
 	struct app *app = arg;
@@ -116,10 +112,28 @@ static void stop(void *arg)
 		return;
 	app->stopping = true;
 	log_info("shutting down");
-	service_stopping();
+	service_stopping(longest_stop_ms(app));
+	activity_stop(app->activity);
 	listener_stop(app->listener);
 	ipc_stop_calls(app->ipc);
 	manager_shutdown(app->manager, DRAIN_MS, on_manager_down, app);
+}
+
+/* Whoever connects from here on is not lost: see listener.h. */
+static void on_idle(void *arg)
+{
+	struct app *app = arg;
+	if (app->stopping || listener_has_waiting(app->listener))
+		return;
+	log_info("no client is connected and no server is running: leaving until the next connection");
+	stop(app);
+}
+
+static void on_change(void *arg)
+{
+	struct app *app = arg;
+	if (app->activity)
+		activity_changed(app->activity);
 }
 
 static void on_stop_signal(void *arg)
@@ -142,6 +156,7 @@ static void on_reload_signal(void *arg)
 	service_reloading();
 	reload_run(app->reload, app->manager, NULL);
 	service_ready();
+	activity_changed(app->activity);
 }
 
 static bool start_signals(struct app *app)
@@ -183,10 +198,10 @@ static char *path_of_socket(int fd)
 	return xstrndup(address.sun_path, sizeof address.sun_path);
 }
 
-static int find_socket_path(struct app *app, int inherited_fd)
+static int find_socket_path(struct app *app)
 {
 	char *problem = NULL;
-	app->socket_path = inherited_fd >= 0 ? path_of_socket(inherited_fd) : NULL;
+	app->socket_path = app->inherited_fd >= 0 ? path_of_socket(app->inherited_fd) : NULL;
 	if (app->socket_path)
 		return EXIT_STATUS_OK;
 	int r = socket_path_find(app->options.socket, (const char *const *)environ, &app->socket_path, &problem);
@@ -199,17 +214,14 @@ static int find_socket_path(struct app *app, int inherited_fd)
 
 static int start_listening(struct app *app)
 {
-	int inherited_fd = service_take_socket();
-	if (inherited_fd < -1)
-		return EXIT_STATUS_FAILED;
-	int status = find_socket_path(app, inherited_fd);
+	int status = find_socket_path(app);
 	if (status != EXIT_STATUS_OK)
 		return status;
 	const char *chosen = getenv("MCPD_SOCKET");
 	struct listener_options options = {
 		.path = app->socket_path,
-		.standard = inherited_fd < 0 && !app->options.socket && !(chosen && *chosen),
-		.inherited_fd = inherited_fd,
+		.standard = app->inherited_fd < 0 && !app->options.socket && !(chosen && *chosen),
+		.inherited_fd = app->inherited_fd,
 	};
 	enum listener_failure failure;
 	char *message;
@@ -241,9 +253,11 @@ static void start_floors(struct app *app, struct config *config)
 		.reload = app->reload,
 		.socket_path = app->socket_path,
 		.version = MCPD_VERSION,
+		.unit = app->unit,
+		.activated = app->inherited_fd >= 0,
 		.started_ms = app->started_ms,
 		.on_shutdown = stop,
-		.on_server_change = on_server_change,
+		.on_change = on_change,
 		.arg = app,
 	};
 	app->ipc = ipc_new(&ipc_options);
@@ -251,10 +265,32 @@ static void start_floors(struct app *app, struct config *config)
 	listener_start(app->listener, app->loop, on_accept, app);
 }
 
+/*
+ * A daemon that somebody starts by hand says what is wrong with its configuration, and ends. One whose socket is the
+ * service manager's would be started again and again by the same waiting client, until the service manager gives the
+ * socket up: it runs without servers, and tells clients what is wrong (daemon/status).
+ */
+static struct config *load_config(struct app *app)
+{
+	struct config *config = reload_load(app->reload);
+	if (config)
+		return config;
+	if (app->inherited_fd < 0) {
+		log_error("the configuration cannot be used; mend it, or check it with: mcpd --check-config");
+		return NULL;
+	}
+	log_error("the configuration cannot be used, so there are no servers; mend it, then: mcpctl reload");
+	return reload_nothing(app->reload);
+}
+
 /* The order matters: see above. */
 static int start(struct app *app)
 {
 	app->started_ms = loop_now_ms();
+	app->unit = service_find_unit();
+	app->inherited_fd = service_take_socket();
+	if (app->inherited_fd < -1)
+		return EXIT_STATUS_FAILED;
 	app->host = process_host_new();
 	if (!app->host) {
 		log_error("cannot prepare for starting servers: %s", strerror(errno));
@@ -268,11 +304,9 @@ static int start(struct app *app)
 		.arg = app,
 	};
 	app->reload = reload_new(&reload_options);
-	struct config *config = reload_load(app->reload);
-	if (!config) {
-		log_error("the configuration cannot be used; mend it, or check it with: mcpd --check-config");
+	struct config *config = load_config(app);
+	if (!config)
 		return EXIT_STATUS_CONFIG;
-	}
 	int status = start_listening(app);
 	app->loop = status == EXIT_STATUS_OK ? loop_new() : NULL;
 	if (status == EXIT_STATUS_OK && (!app->loop || !start_signals(app))) {
@@ -296,7 +330,16 @@ static int run(struct app *app)
 	log_info("mcpd %s is listening on %s", MCPD_VERSION, app->socket_path);
 	app->watchdog = service_watchdog_new(app->loop);
 	service_ready();
-	on_server_change(app);
+	struct activity_options activity_options = {
+		.loop = app->loop,
+		.manager = app->manager,
+		.reload = app->reload,
+		.ipc = app->ipc,
+		.activated = app->inherited_fd >= 0,
+		.on_idle = on_idle,
+		.arg = app,
+	};
+	app->activity = activity_new(&activity_options);
 	if (app->options.background) {
 		service_detach();
 		set_log_level(app->options.log_level ? app->options.log_level :
@@ -312,6 +355,8 @@ static int run(struct app *app)
 static void finish(struct app *app)
 {
 	service_watchdog_free(app->watchdog);
+	activity_free(app->activity);
+	app->activity = NULL;
 	ipc_free(app->ipc);
 	router_free(app->router);
 	manager_free(app->manager);
@@ -324,7 +369,7 @@ static void finish(struct app *app)
 	reload_free(app->reload);
 	free(app->socket_path);
 	free(app->cache_dir);
-	free(app->status);
+	free(app->unit);
 }
 
 int main(int argc, char **argv)

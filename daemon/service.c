@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #include <systemd/sd-daemon.h>
 #include <systemd/sd-journal.h>
+#include <systemd/sd-login.h>
 
 #include "journal.h"
 #include "log.h"
@@ -39,6 +41,16 @@ int service_take_socket(void)
 	return -EINVAL;
 }
 
+char *service_find_unit(void)
+{
+	/* What a unit's main process starts, a terminal's shell for one, is in its control group, too. */
+	const char *main_process = getenv("SYSTEMD_EXEC_PID");
+	char *unit = NULL;
+	if (!main_process || strtol(main_process, NULL, 10) != (long)getpid() || sd_pid_get_user_unit(0, &unit) < 0)
+		return NULL;
+	return unit;
+}
+
 void service_ready(void)
 {
 	sd_notify(false, "READY=1");
@@ -46,12 +58,13 @@ void service_ready(void)
 
 void service_reloading(void)
 {
-	sd_notify(false, "RELOADING=1");
+	/* The time is what Type=notify-reload (systemd 253) wants to hear. */
+	sd_notifyf(false, "RELOADING=1\nMONOTONIC_USEC=%" PRId64, loop_now_us());
 }
 
-void service_stopping(void)
+void service_stopping(int64_t within_ms)
 {
-	sd_notify(false, "STOPPING=1");
+	sd_notifyf(false, "STOPPING=1\nEXTEND_TIMEOUT_USEC=%" PRId64, within_ms * 1000);
 }
 
 void service_status(const char *format, ...)

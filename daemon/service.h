@@ -14,10 +14,13 @@ const char *service_journal(void);
 /* The listening Unix socket that was handed in, -1 if none was; -EINVAL if what was handed in is something else. Call
  * once: the variables that told of it are gone afterwards. */
 int service_take_socket(void);
+/* The unit of the user's service manager that this process is the main process of, or NULL. free() it. */
+char *service_find_unit(void);
 /* READY=1: the daemon listens. Also ends a reload. */
 void service_ready(void);
 void service_reloading(void);
-void service_stopping(void);
+/* The daemon is ending, and will be gone within so many milliseconds. */
+void service_stopping(int64_t within_ms);
 __attribute__((format(printf, 1, 2))) void service_status(const char *format, ...);
 
 /* Tells the watchdog, if there is one, from the loop's passes: a loop that is stuck says nothing. NULL if there is

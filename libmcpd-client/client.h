@@ -78,6 +78,7 @@ struct mcpd_client {
 	int64_t connect_deadline_ms; /* 0: none */
 	int64_t retry_at_ms;
 	unsigned starts;      /* how often the daemon was started in this connect */
+	unsigned losses;      /* how often it closed the connection before it had answered hello, in this connect */
 	pid_t starter;        /* the short-lived process between us and the daemon; 0: none */
 	struct buf start_log; /* what the daemon said before it listened */
 	int lost;             /* mcpd_disconnect() outside mcpd_process(): the errno still to be told; 0: none */
@@ -123,6 +124,8 @@ void client_enter(mcpd_client *client);
 bool client_leave(mcpd_client *client);
 
 /* connect.c */
+/* The connection has ended with that error: true if it had not got as far as to matter, and is tried again. */
+bool connect_again(mcpd_client *client, int error);
 /* One step of connecting, as far as it goes without waiting; 0 or the errno that ends the attempt. */
 int connect_step(mcpd_client *client);
 /* The end of a connection or attempt: closes, ends every request, tells the state. Calls back. */

@@ -1,7 +1,8 @@
 /*
  * Reaching the daemon. One attempt is: connect(2); where nothing listens and the caller wants it, start the daemon once or twice and connect again; then
  * hello. Starting is free of races because the daemon sorts it out: starts are serialised by its lock, and one that finds another daemon says so and ends only when
- * that one listens. So "the pipe of the started daemon has ended" means "connect now".
+ * that one listens. So "the pipe of the started daemon has ended" means "connect now". A daemon that is just leaving closes what it has not accepted: a
+ * connection that ends before hello was answered is tried again.
  */
 #include "client.h"
 
@@ -16,8 +17,9 @@
 
 #include "proto/socket_path.h"
 
-#define RETRY_MS 10 /* the daemon's backlog is full: the one case that gives no event to wait for */
+#define RETRY_MS 10 /* the daemon's backlog is full, or it is leaving: the cases that give no event to wait for */
 #define MAX_STARTS 2
+#define MAX_LOSSES 3
 #define START_LOG_MAX 4096
 
 extern char **environ;
@@ -38,6 +40,22 @@ static void reset_connection(mcpd_client *client)
 	client->hello_sent = client->out_sent = 0;
 	client->queued_total = 0;
 	questions_discard(client);
+}
+
+/* Requests that followed hello go with it once more: hello is answered before they are looked at, so none was run. */
+bool connect_again(mcpd_client *client, int error)
+{
+	bool cut = error == -ECONNRESET || error == -EPIPE;
+	if (client->step != STEP_HELLO || !cut || client->losses == MAX_LOSSES)
+		return false;
+	client->losses++;
+	close(client->fd);
+	client->fd = -1;
+	framer_done(&client->in);
+	client->out_sent = 0;
+	client->step = STEP_SOCKET;
+	client->retry_at_ms = client_now_ms() + RETRY_MS;
+	return true;
 }
 
 void connect_lost(mcpd_client *client, int error)
@@ -192,7 +210,7 @@ MCPD_PUBLIC int mcpd_connect_start(mcpd_client *client, int timeout_ms)
 	}
 	free(client->socket_path);
 	client->socket_path = path;
-	client->starts = 0;
+	client->starts = client->losses = 0;
 	client->retry_at_ms = client_now_ms();
 	client->connect_deadline_ms = timeout_ms < 0 ? 0 : client_now_ms() + timeout_ms;
 	client->state = MCPD_CONNECTING;

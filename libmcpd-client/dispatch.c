@@ -23,7 +23,9 @@ static uint64_t number_of(struct span id)
 
 static int dispatch_answer(mcpd_client *client, const struct jsonrpc_message *message)
 {
-	if (json_string_is(message->id, "hello") && client->step == STEP_HELLO)
+	/* An error of no request: why the connection is about to be closed. */
+	bool refused = message->kind == JSONRPC_ERROR && json_type_of(message->id) == JSON_NULL;
+	if (client->step == STEP_HELLO && (refused || json_string_is(message->id, "hello")))
 		return connect_established(client, message);
 	struct request *request = request_take(client, number_of(message->id));
 	if (!request)

@@ -11,7 +11,8 @@
 #define LINES_PER_CALL 256
 #define KEEP_BYTES (1U << 16) /* queue memory kept when it is empty */
 
-static int flush_one(mcpd_client *client, struct buf *queue, size_t *sent)
+/* keep: what is sent may have to be sent again. */
+static int flush_one(mcpd_client *client, struct buf *queue, size_t *sent, bool keep)
 {
 	while (*sent < queue->len) {
 		ssize_t n = send(client->fd, queue->data + *sent, queue->len - *sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -23,6 +24,8 @@ static int flush_one(mcpd_client *client, struct buf *queue, size_t *sent)
 			continue;
 		return errno == EAGAIN ? -EAGAIN : -errno;
 	}
+	if (keep)
+		return 0;
 	*sent = 0;
 	if (queue->cap > KEEP_BYTES)
 		buf_done(queue);
@@ -35,9 +38,9 @@ int io_flush(mcpd_client *client)
 {
 	if (client->fd < 0 || client->step == STEP_STARTING || client->step == STEP_SOCKET)
 		return 0;
-	int r = flush_one(client, &client->hello_out, &client->hello_sent);
+	int r = flush_one(client, &client->hello_out, &client->hello_sent, false);
 	if (r == 0)
-		r = flush_one(client, &client->out, &client->out_sent);
+		r = flush_one(client, &client->out, &client->out_sent, client->step == STEP_HELLO);
 	return r == -EAGAIN ? 0 : r;
 }
 
@@ -49,7 +52,7 @@ int io_queue(mcpd_client *client, const struct buf *line)
 		return client_fail(client, -EMSGSIZE, "a message of %zu bytes is over the limit of %zu", line->len,
 				   client->max_message);
 	/* What was sent need not be kept: moving the rest to the front bounds the queue by what is unsent. */
-	if (client->out_sent > 0 && client->out_sent >= client->out.len / 2) {
+	if (client->step != STEP_HELLO && client->out_sent > 0 && client->out_sent >= client->out.len / 2) {
 		memmove(client->out.data, client->out.data + client->out_sent, client->out.len - client->out_sent);
 		client->out.len -= client->out_sent;
 		client->out_sent = 0;
@@ -144,6 +147,8 @@ MCPD_PUBLIC int mcpd_process(mcpd_client *client)
 	int r = 0;
 	if (!client->lost)
 		r = process_connection(client);
+	if (r < 0 && !client->doomed && connect_again(client, r))
+		r = 0;
 	if (!client->doomed && client->lost) {
 		r = client->lost;
 		client->lost = 0;

@@ -106,8 +106,11 @@ static void add_status_schema(struct buf *out)
 		out,
 		"{\"type\":\"object\",\"required\":[\"version\",\"pid\",\"uptimeMs\",\"socket\",\"config\",\"servers\","
 		"\"clients\",\"inFlight\",\"memory\",\"limits\"],\"properties\":{\"version\":" STRING ",\"pid\":" COUNT
-		",\"uptimeMs\":" COUNT ",\"socket\":" STRING ",\"config\":{\"type\":\"object\",\"required\":[\"files\","
-		"\"errors\",\"warnings\"],\"properties\":{\"files\":" NAMES
+		",\"uptimeMs\":" COUNT ",\"socket\":" STRING
+		",\"service\":{\"type\":\"object\",\"required\":[\"activated\"],"
+		"\"properties\":{\"unit\":" STRING ",\"activated\":{\"type\":\"boolean\"}}}"
+		",\"config\":{\"type\":\"object\",\"required\":[\"files\",\"missing\","
+		"\"errors\",\"warnings\"],\"properties\":{\"files\":" NAMES ",\"missing\":" NAMES
 		",\"errors\":" REF("Problems") ",\"warnings\":" REF(
 			"Problems") "}},\"servers\":{\"type\":\"object\",\"properties\":{\"total\":" COUNT);
 	json_iter_init(&it, json_member(SPAN_LIT(STATE_ENUM), "enum"));

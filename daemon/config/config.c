@@ -50,6 +50,7 @@ void config_free(struct config *config)
 		server_config_free(config->servers[i]);
 	free(config->servers);
 	list_free(config->files);
+	list_free(config->missing_files);
 	config_problems_free(config->problems, config->n_problems);
 	free(config->log_level);
 	list_free(config->environment);

@@ -73,16 +73,21 @@ struct config_problem {
 	bool warning;
 };
 
+/* A setting whose default is not a matter of the file. */
+#define CONFIG_UNSET ((int64_t)-1)
+
 struct config {
 	char **files;                   /* those that were read, absolute */
+	char **missing_files;           /* those that were looked for and are not there, absolute */
 	struct server_config **servers; /* in the order of the files */
 	size_t n_servers;
 	struct config_problem *problems;
 	size_t n_problems;
 	struct limits limits;
 	/* "mcpd": {..} */
-	char *log_level;    /* error, warning, info, debug; NULL: not set */
-	char **environment; /* "NAME=value" for all servers, below their own env (R35: PATH); secret */
+	char *log_level;      /* error, warning, info, debug; NULL: not set */
+	char **environment;   /* "NAME=value" for all servers, below their own env (R35: PATH); secret */
+	int64_t idle_exit_ms; /* `idleExit`; 0: never; CONFIG_UNSET: it depends on how the daemon was started */
 };
 
 /*

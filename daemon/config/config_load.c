@@ -78,6 +78,21 @@ static void read_environment(struct loader *l, const char *where, struct span va
 	l->config->environment = list;
 }
 
+/* Less would have mcpd come and go faster than the service manager starts it again. */
+#define IDLE_EXIT_MIN_MS 1000
+
+static void read_idle_exit(struct loader *l, const struct config_member *m, const char *where, struct span value)
+{
+	int64_t ms;
+	if (!value_int(l, where, value, member_kind_text(m->kind), m->min, m->max, &ms))
+		return;
+	if (ms > 0 && ms < IDLE_EXIT_MIN_MS) {
+		loader_warning(l, "%s: %lld is too little, %d is taken", where, (long long)ms, IDLE_EXIT_MIN_MS);
+		ms = IDLE_EXIT_MIN_MS;
+	}
+	l->config->idle_exit_ms = ms;
+}
+
 static void read_daemon_member(struct loader *l, const struct object_member *member)
 {
 	char key[SHOWN_MAX], where[2 * SHOWN_MAX];
@@ -93,6 +108,8 @@ static void read_daemon_member(struct loader *l, const struct object_member *mem
 		read_limits(l, member->value);
 	else if (m->kind == MEMBER_LEVEL)
 		read_log_level(l, where, member->value);
+	else if (m->kind == MEMBER_DURATION)
+		read_idle_exit(l, m, where, member->value);
 	else
 		read_environment(l, where, member->value);
 }
@@ -236,7 +253,9 @@ static void loader_init(struct loader *l, const char *const *environment)
 {
 	*l = (struct loader){ .config = xnew(struct config), .environment = environment };
 	l->config->files = list_new();
+	l->config->missing_files = list_new();
 	l->config->environment = list_new();
+	l->config->idle_exit_ms = CONFIG_UNSET;
 	limits_init(&l->config->limits);
 }
 
@@ -315,16 +334,18 @@ struct config *config_load(const char *const *files, bool must_exist, const char
 	struct loader l;
 	loader_init(&l, environment);
 	bool usable = true;
-	size_t n_read = 0, n_names = 0;
+	size_t n_read = 0, n_missing = 0, n_names = 0;
 	char **names = list_new(); /* also of those that do not exist */
 	for (; *files; files++) {
 		list_add(&names, &n_names, config_absolute(*files));
 		l.file = names[n_names - 1];
 		/* Also behind a broken file, so that all that is wrong is told at once. */
-		bool read;
-		usable &= load_file(&l, must_exist, &read);
+		bool read, good = load_file(&l, must_exist, &read);
+		usable &= good;
 		if (read)
 			list_add(&l.config->files, &n_read, xstrdup(l.file));
+		else if (good)
+			list_add(&l.config->missing_files, &n_missing, xstrdup(l.file));
 	}
 	struct config *config = loader_end(&l, usable, ret_problems, ret_n);
 	list_free(names);

@@ -63,6 +63,10 @@ static const struct config_member daemon_members[] = {
 		  "`MCPD_LOG` go in front of it" },
 	{ "environment", MEMBER_ENV, FOR_ALL, offsetof(struct config, environment),
 	  .what = "variables for all servers, below their own `env`; a service's PATH is not the shell's: set it here" },
+	{ "idleExit", MEMBER_DURATION, FOR_ALL, offsetof(struct config, idle_exit_ms), 0, 0, DAYS(365),
+	  .def_text = "600000 with a socket unit, else 0",
+	  .what = "when no client was connected and no server was running for so long, at least 1000, mcpd ends; the next "
+		  "connection starts it again; 0: never" },
 };
 
 static const struct config_member file_members[] = {

@@ -97,10 +97,25 @@ static void add_config(struct buf *out, const struct ipc *ipc)
 {
 	buf_add_text(out, ",\"config\":{\"files\":");
 	add_texts(out, (const char *const *)manager_config(ipc->options.manager)->files);
+	buf_add_text(out, ",\"missing\":");
+	add_texts(out, (const char *const *)manager_config(ipc->options.manager)->missing_files);
 	buf_add_text(out, ",\"errors\":");
 	add_problems(out, ipc->options.reload, false);
 	buf_add_text(out, ",\"warnings\":");
 	add_problems(out, ipc->options.reload, true);
+	buf_add_char(out, '}');
+}
+
+/* Only if there is one: how to restart the daemon depends on it. */
+static void add_service(struct buf *out, const struct ipc *ipc)
+{
+	if (!ipc->options.unit && !ipc->options.activated)
+		return;
+	buf_addf(out, ",\"service\":{\"activated\":%s", ipc->options.activated ? "true" : "false");
+	if (ipc->options.unit) {
+		buf_add_text(out, ",\"unit\":");
+		buf_add_json_text(out, ipc->options.unit);
+	}
 	buf_add_char(out, '}');
 }
 
@@ -136,6 +151,7 @@ void control_status(struct request *r, const struct jsonrpc_message *m)
 	buf_addf(&result, ",\"pid\":%ld,\"uptimeMs\":%" PRId64 ",\"socket\":", (long)getpid(),
 		 loop_now_ms() - ipc->options.started_ms);
 	buf_add_json_text(&result, ipc->options.socket_path);
+	add_service(&result, ipc);
 	add_config(&result, ipc);
 	add_servers(&result, ipc->options.manager);
 	buf_addf(&result, ",\"clients\":%u,\"inFlight\":%u,\"memory\":{\"rssBytes\":%" PRId64 "}", ipc->n_sessions,
@@ -164,6 +180,7 @@ void control_reload(struct request *r, const struct jsonrpc_message *m)
 	add_problems(&result, ipc->options.reload, true);
 	buf_add_char(&result, '}');
 	manager_changes_done(&changes);
+	ipc_changed(ipc);
 	request_result_buf(r, &result);
 }
 

@@ -21,14 +21,24 @@ struct session *ipc_session(const struct ipc *ipc, uint64_t id)
 	return s;
 }
 
+unsigned ipc_clients(const struct ipc *ipc)
+{
+	return ipc->n_sessions;
+}
+
+void ipc_changed(struct ipc *ipc)
+{
+	if (ipc->options.on_change)
+		ipc->options.on_change(ipc->options.arg);
+}
+
 /* --- what the router tells --- */
 
 static void on_server(void *arg, struct server *server)
 {
 	struct ipc *ipc = arg;
 	control_tell_server(ipc, server);
-	if (ipc->options.on_server_change)
-		ipc->options.on_server_change(ipc->options.arg);
+	ipc_changed(ipc);
 }
 
 static void on_server_removed(void *arg, const char *name)
@@ -36,8 +46,7 @@ static void on_server_removed(void *arg, const char *name)
 	struct ipc *ipc = arg;
 	control_tell_removed(ipc, name);
 	control_listing_changed(ipc);
-	if (ipc->options.on_server_change)
-		ipc->options.on_server_change(ipc->options.arg);
+	ipc_changed(ipc);
 }
 
 static void on_tools(void *arg, struct server *server)
@@ -130,6 +139,7 @@ void ipc_accept(struct ipc *ipc, int fd)
 	ipc->n_sessions++;
 	router_client_add(ipc->options.router, id);
 	session_new(ipc, fd, id, &control_dialect, control_new());
+	ipc_changed(ipc);
 }
 
 void ipc_stop_calls(struct ipc *ipc)
@@ -149,6 +159,7 @@ void ipc_session_ended(struct ipc *ipc, struct session *session)
 	ipc->n_sessions--;
 	if (ipc->closing && ipc->n_sessions == 0)
 		task_schedule(ipc->closed_task);
+	ipc_changed(ipc);
 }
 
 void ipc_close(struct ipc *ipc, int64_t wait_ms, loop_fn *done, void *arg)

@@ -24,11 +24,15 @@ struct ipc_options {
 	struct reload *reload;
 	const char *socket_path; /* as daemon/status tells it */
 	const char *version;
+	/* How the service manager runs the daemon: its unit, NULL if it is none; whether it handed in the socket. */
+	const char *unit;
+	bool activated;
 	int64_t started_ms; /* on loop_now_ms() */
 	/* A client asked for daemon/shutdown: called once its answer is on its way. */
 	loop_fn *on_shutdown;
-	/* Some server's state changed. May be NULL. */
-	loop_fn *on_server_change;
+	/* Some server's state, the number of clients or the configuration changed. Anything may be asked then, and
+	 * nothing be changed. May be NULL. */
+	loop_fn *on_change;
 	void *arg;
 };
 
@@ -36,6 +40,8 @@ struct ipc_options {
 struct ipc *ipc_new(const struct ipc_options *options);
 /* A connection that was accepted, from a process of our user: owns fd from here on. */
 void ipc_accept(struct ipc *ipc, int fd);
+/* Those that are connected, those that have not read their last answers included. */
+unsigned ipc_clients(const struct ipc *ipc);
 /* From here on calls are refused; those in flight go on. */
 void ipc_stop_calls(struct ipc *ipc);
 /* Ends all sessions once what they were answered is written, within wait_ms; then done is called, once. */

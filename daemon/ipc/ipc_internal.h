@@ -27,5 +27,7 @@ struct ipc {
 const struct limits *ipc_limits(const struct ipc *ipc);
 /* NULL if it has gone. */
 struct session *ipc_session(const struct ipc *ipc, uint64_t id);
+/* Tells the floor above. */
+void ipc_changed(struct ipc *ipc);
 /* For session.c: the session has ended. */
 void ipc_session_ended(struct ipc *ipc, struct session *session);

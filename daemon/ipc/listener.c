@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -22,8 +23,10 @@
 #include "xalloc.h"
 
 #define BACKLOG 512
-/* How long another daemon may take to begin listening, or to end; the lock is tried this often. */
+/* How long another daemon may take to begin listening, or to end; with a socket from the service manager nobody else can
+ * serve the clients that wait there, so it is waited for as long as a stop may take. The lock is tried this often. */
 #define OTHER_WAIT_MS 15000
+#define HANDOVER_WAIT_MS 75000
 #define LOCK_RETRY_MS 20
 /* Connections taken per pass, so that a crowd does not starve those that are served. */
 #define ACCEPTS_PER_PASS 64
@@ -153,7 +156,7 @@ static void ask_to_leave(const struct listener *l)
 static bool take_lock(struct listener *l, const struct sockaddr_un *address, const struct telling *t)
 {
 	bool asked = false;
-	int64_t deadline = loop_now_ms() + OTHER_WAIT_MS;
+	int64_t deadline = loop_now_ms() + (l->inherited ? HANDOVER_WAIT_MS : OTHER_WAIT_MS);
 	for (;;) {
 		int r = socket_lock_take(l->lock_fd);
 		if (r == 0)
@@ -316,6 +319,12 @@ void listener_start(struct listener *l, struct loop *loop, void (*on_accept)(voi
 		log_error("out of memory for an event");
 		abort();
 	}
+}
+
+bool listener_has_waiting(const struct listener *l)
+{
+	struct pollfd waiting = { .fd = l->fd, .events = POLLIN };
+	return l->fd >= 0 && poll(&waiting, 1, 0) > 0;
 }
 
 static void unlink_own(const struct listener *l)

@@ -1,6 +1,9 @@
 /*
  * The socket that clients connect to (PITFALLS "Sockets"): one daemon per path, for our user only.
  *
+ * What has connected and was not accepted when the listener stops is closed with an own socket (libmcpd-client tries
+ * again then), and served by the next daemon with one of the service manager's.
+ *
  * The lock file beside the socket says who the one daemon is; it is never unlinked, so that all who start agree on what
  * they lock. Whoever has the lock may replace a socket file that nobody answers on. A socket that the service manager
  * handed in is neither bound nor unlinked here; if another daemon then has the lock, it is asked to drain and leave,
@@ -37,6 +40,8 @@ struct listener *listener_open(const struct listener_options *options, enum list
 			       char **ret_message);
 /* Accepts: fd is a connection from a process of our own user, and the callee's. */
 void listener_start(struct listener *listener, struct loop *loop, void (*on_accept)(void *arg, int fd), void *arg);
+/* Whether a client has connected that was not accepted yet. */
+bool listener_has_waiting(const struct listener *listener);
 /* Accepts no more; the socket file, if it is ours, goes. The lock stays until listener_free(). Idempotent. */
 void listener_stop(struct listener *listener);
 /* Takes NULL. */

@@ -76,6 +76,14 @@ static unsigned count(char *const *names)
 	return n;
 }
 
+struct config *reload_nothing(const struct reload *r)
+{
+	const char *const no_files[] = { NULL };
+	struct config_problem *problems;
+	size_t n;
+	return config_load(no_files, false, r->options.environment, &problems, &n);
+}
+
 int reload_run(struct reload *r, struct manager *manager, struct manager_changes *ret)
 {
 	struct manager_changes changes = { .unchanged = (unsigned)manager_count(manager) };

@@ -86,6 +86,24 @@ unsigned manager_in_flight(const struct manager *m)
 	return m->n_calls;
 }
 
+static bool server_at_rest(const struct server *server)
+{
+	const struct lane *lane;
+	TAILQ_FOREACH(lane, &server->lanes, link)
+	if (lane_is_active(lane))
+		return false;
+	return server->n_instances == 0 && (!server->by_hand || server->cfg->lazy || !server->cfg->enabled);
+}
+
+bool manager_at_rest(const struct manager *m)
+{
+	for (size_t i = 0; i < m->n_servers; i++)
+		if (!server_at_rest(m->servers[i]))
+			return false;
+	/* Those of servers that are no longer configured among them. */
+	return m->n_instances == 0 && m->n_calls == 0;
+}
+
 void manager_set_capabilities(struct manager *m, manager_capabilities_fn *fn, void *arg)
 {
 	m->capabilities = fn;

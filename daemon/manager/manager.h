@@ -94,6 +94,9 @@ struct server *manager_by_id(struct manager *m, uint64_t id);
 size_t manager_count(const struct manager *m);
 struct server *manager_at(const struct manager *m, size_t index);
 unsigned manager_in_flight(const struct manager *m);
+/* Whether nothing would be lost with the daemon: no server runs, is being started, ended or tried again, no call is
+ * waiting, and none was stopped by hand that a new daemon would start. */
+bool manager_at_rest(const struct manager *m);
 /* A client has gone: its per-client instances end, its exclusive hold or place in the queue is given up. Its calls
  * are cancelled by the router. */
 void manager_client_gone(struct manager *m, uint64_t client);

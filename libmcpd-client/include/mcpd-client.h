@@ -54,7 +54,8 @@ int mcpd_set_identity(mcpd_client *client, const char *name, const char *version
 /* Longest line accepted from the daemon, in bytes; default 64 MiB and a margin for the envelope. */
 int mcpd_set_max_message(mcpd_client *client, size_t bytes);
 
-/* Connects and says hello; blocking, at most timeout_ms (-1: no limit). 0 or a negative errno; mcpd_last_error() says more. Also after a loss. */
+/* Connects and says hello; blocking, at most timeout_ms (-1: no limit). 0 or a negative errno; mcpd_last_error() says more. Also after a loss. A daemon that is just leaving may
+ * close the connection unseen: it is then made anew. */
 int mcpd_connect(mcpd_client *client, int timeout_ms);
 /* The same without blocking: 0 when under way; the state callback tells the end. timeout_ms bounds the whole. */
 int mcpd_connect_start(mcpd_client *client, int timeout_ms);

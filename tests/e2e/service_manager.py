@@ -23,7 +23,7 @@ mkdir -p /run/systemd/system "$XDG_RUNTIME_DIR"
 chmod 700 "$XDG_RUNTIME_DIR"
 for top in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
     if [ -e $top/cgroup.procs ]; then
-        mkdir $top/%(group)s || exit %(cannot)d
+        mkdir -p $top/%(group)s || exit %(cannot)d
         echo $$ >$top/%(group)s/cgroup.procs
     fi
 done
@@ -76,7 +76,8 @@ class UserManager:
         self.environ = {k: v for k, v in daemon.environ.items() if not k.startswith('XDG_')}
         self.environ.update(HOME=str(self.home), XDG_RUNTIME_DIR=self.runtime)
         self.journal = NotifySocket(str(daemon.path('journal')))     # what the manager logs, as datagrams, too
-        self.group = 'mcpd-test-' + daemon.id
+        self.slice = 'mcpd-test-%s.slice' % daemon.id
+        self.group = '%s/user@%d.service' % (self.slice, os.getuid())
         self.proc = None
 
     # -- its life
@@ -119,7 +120,7 @@ class UserManager:
 
     def remove_groups(self):
         for top in ('/sys/fs/cgroup', '/sys/fs/cgroup/unified', '/sys/fs/cgroup/systemd'):
-            for folder, _, _ in os.walk(os.path.join(top, self.group), topdown=False):
+            for folder, _, _ in os.walk(os.path.join(top, self.slice), topdown=False):
                 try:
                     os.rmdir(folder)
                 except OSError:

@@ -342,19 +342,20 @@ def test_the_newcomer_with_the_service_managers_socket_has_the_old_one_leave(mak
 def test_what_the_service_manager_is_told(make_daemon):
     daemon = make_daemon({'fake': fake(), 'lazy': fake(server={'lazy': True})}, env={'WATCHDOG_USEC': '400000'})
     assert daemon.notify.has('READY=1')
-    wait_for(lambda: daemon.notify.has('STATUS=1 of 2 servers connected'), what='the status')
+    wait_for(lambda: daemon.notify.has('STATUS=1 of 2 servers connected, 0 clients'), what='the status')
     # An idle loop still says that it lives, each time within the interval.
     before = sum('WATCHDOG=1' in m for m in daemon.notify.messages)
     wait_for(lambda: sum('WATCHDOG=1' in m for m in daemon.notify.messages) >= before + 3, what='the watchdog')
     daemon.signal(signal.SIGHUP)
     wait_for(lambda: daemon.notify.has('RELOADING=1'), what='the reload')
+    assert any(re.search(r'RELOADING=1\nMONOTONIC_USEC=\d+$', m) for m in daemon.notify.messages)
     wait_for(lambda: sum('READY=1' in m for m in daemon.notify.messages) == 2, what='the end of the reload')
     with daemon.client() as c:
         c.call('servers/connect', {'server': 'lazy'})
-    wait_for(lambda: daemon.notify.has('STATUS=2 of 2 servers connected'), what='the status')
+        wait_for(lambda: daemon.notify.has('STATUS=2 of 2 servers connected, 1 client'), what='the status')
     notify = daemon.notify
     daemon.stop()
-    assert notify.has('STOPPING=1')
+    assert notify.has('STOPPING=1') and notify.has('EXTEND_TIMEOUT_USEC=25000000')
 
 
 def test_a_stuck_loop_does_not_feed_the_watchdog(make_daemon):

@@ -6,7 +6,7 @@ import stat
 import subprocess
 
 import pytest
-from harness import fake, program, wait_for
+from harness import fake, program, wait_for, wait_gone
 from mcpd_client import Client
 
 
@@ -46,7 +46,9 @@ def test_the_first_connection_starts_the_daemon(m):
     assert m.show('ActiveState') == 'inactive'
     pid, _ = both(m)
     with m.client() as c:
-        assert c.call('daemon/status')['socket'] == m.runtime + '/mcpd/mcpd.sock'
+        status = c.call('daemon/status')
+    assert status['socket'] == m.runtime + '/mcpd/mcpd.sock'
+    assert status['service'] == {'activated': True, 'unit': 'mcpd.service'}
     assert m.show('ActiveState') == 'active' and serves(m) == pid
 
 
@@ -83,6 +85,32 @@ def test_a_reload_of_a_broken_file_changes_nothing(m):
         wait_for(lambda: c.call('daemon/status')['config']['errors'], what='the error')
     assert serves(m) == pid
     assert {p.pid for p in before} <= {p.pid for p in m.processes()}
+
+
+def test_a_broken_configuration_does_not_cost_the_socket(m):
+    """A daemon that ended over it would be started again for the same client, until systemd gives the socket up."""
+    m.daemon.write_config_text('{"mcpServers": {"fake": }}')
+    with m.client() as c:
+        status = c.call('daemon/status')
+        assert status['servers']['total'] == 0 and str(m.home) in status['config']['errors'][0]['file']
+    wait_for(lambda: '1 error in the configuration' in m.show('StatusText'), what='the status')
+    assert 'problem' in m.mcpctl('status').stdout
+    m.daemon.write_config({'fake': fake(), 'stubborn': fake()})
+    assert m.mcpctl('reload').returncode == 0
+    assert serves(m) == status['pid'] and m.show('NRestarts') == '0'
+
+
+def test_a_patient_server_gets_its_time_at_the_end(m):
+    """What "stopGrace" allows may be more than the unit's TimeoutStopSec."""
+    m.daemon.write_config({'patient': fake(ignoreEof=True, ignoreTerm=True, server={'stopGrace': 1500})})
+    m.write_service((m.units / 'mcpd.service').read_text(), TimeoutStopSec=1)
+    m.systemctl('daemon-reload')
+    with m.client() as c:
+        c.wait_state('patient', 'connected')
+        pid = c.server('patient')['pid']
+        m.systemctl('stop', 'mcpd.service')
+    assert m.show('Result') == 'success'
+    wait_gone(pid)
 
 
 def test_stop_leaves_nothing_but_the_socket(m):

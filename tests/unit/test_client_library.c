@@ -185,6 +185,84 @@ START_TEST(hello_refused_is_told)
 }
 END_TEST
 
+/* The daemon takes the connection and closes it unread, as one that is leaving does with what it has not accepted. */
+static void cut(mcpd_client *client)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	ck_assert_int_ge(fd, 0);
+	close(fd);
+	struct pollfd wait = { .fd = mcpd_get_fd(client), .events = (short)mcpd_get_events(client) };
+	poll(&wait, 1, 5000);
+}
+
+/* Until the next attempt is made. */
+static void try_again(mcpd_client *client)
+{
+	ck_assert_int_eq(mcpd_process(client), 0);
+	ck_assert_int_eq(mcpd_get_fd(client), -1);
+	poll(NULL, 0, mcpd_get_timeout(client));
+	ck_assert_int_eq(mcpd_process(client), 0);
+	ck_assert_int_eq(mcpd_get_state(client), MCPD_CONNECTING);
+}
+
+START_TEST(what_ends_before_hello_was_answered_is_tried_again)
+{
+	struct seen seen;
+	mcpd_client *client = new_client(&seen);
+	ck_assert_int_eq(mcpd_connect_start(client, 60000), 0);
+	ck_assert_int_eq(mcpd_process(client), 0);
+	request(client, "servers/list", NULL, &seen);
+	for (int i = 0; i < 3; i++) {
+		cut(client);
+		try_again(client);
+	}
+	ck_assert_uint_eq(seen.states, 0);
+	peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	const char *sent = peer_read();
+	ck_assert_ptr_nonnull(strstr(sent, "\"daemon/hello\""));
+	ck_assert_ptr_nonnull(strstr(sent, "\"servers/list\""));
+	peer_send(HELLO_ANSWER "{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{}}\n");
+	ck_assert_int_eq(mcpd_process(client), 2);
+	ck_assert_int_eq(seen.state, MCPD_CONNECTED);
+	ck_assert_int_eq(seen.status, 0);
+	mcpd_client_free(client);
+}
+END_TEST
+
+START_TEST(but_not_for_ever)
+{
+	struct seen seen;
+	mcpd_client *client = new_client(&seen);
+	ck_assert_int_eq(mcpd_connect_start(client, 60000), 0);
+	ck_assert_int_eq(mcpd_process(client), 0);
+	for (int i = 0; i < 3; i++) {
+		cut(client);
+		try_again(client);
+	}
+	cut(client);
+	int r = mcpd_process(client);
+	ck_assert_msg(r == -ECONNRESET || r == -EPIPE, "%d", r);
+	ck_assert_int_eq(seen.state, MCPD_DISCONNECTED);
+	mcpd_client_free(client);
+}
+END_TEST
+
+START_TEST(why_the_daemon_does_not_want_us_is_told)
+{
+	struct seen seen;
+	mcpd_client *client = new_client(&seen);
+	ck_assert_int_eq(mcpd_connect_start(client, 60000), 0);
+	ck_assert_int_eq(mcpd_process(client), 0);
+	peer = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	peer_read();
+	peer_send(
+		"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32009,\"message\":\"too many clients are connected\"}}\n");
+	ck_assert_int_eq(mcpd_process(client), -EPROTONOSUPPORT);
+	ck_assert_ptr_nonnull(strstr(mcpd_last_error(client), "too many clients are connected"));
+	mcpd_client_free(client);
+}
+END_TEST
+
 START_TEST(nobody_listens_is_told_with_the_path)
 {
 	struct seen seen;
@@ -477,6 +555,9 @@ int main(void)
 		a_stalled_daemon_costs_the_timeout_and_is_told,
 		a_daemon_that_never_says_hello_is_a_timeout,
 		hello_refused_is_told,
+		what_ends_before_hello_was_answered_is_tried_again,
+		but_not_for_ever,
+		why_the_daemon_does_not_want_us_is_told,
 		nobody_listens_is_told_with_the_path,
 		requests_made_while_connecting_follow_hello,
 		cancel_is_a_notification_and_the_answer_still_comes,

@@ -128,6 +128,7 @@ START_TEST(a_missing_file_that_need_not_exist_is_an_empty_configuration)
 	ck_assert_uint_eq(config->n_servers, 0);
 	ck_assert_uint_eq(config->n_problems, 0);
 	assert_list(config->files, NULL);
+	assert_list(config->missing_files, path, NULL);
 	config_free(config);
 	config = config_load((const char *const[]){ NULL }, true, config_environment, &problems, &n);
 	ck_assert_uint_eq(config->n_servers, 0);

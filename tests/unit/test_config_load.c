@@ -148,7 +148,7 @@ END_TEST
 START_TEST(the_daemons_settings)
 {
 	struct config *config = config_of(
-		"{\"mcpd\": {\"logLevel\": \"warning\", \"limits\": {\"maxClients\": 1, \"maxMessageBytes\": 4096},"
+		"{\"mcpd\": {\"logLevel\": \"warning\", \"idleExit\": 60000, \"limits\": {\"maxClients\": 1, \"maxMessageBytes\": 4096},"
 		"\"environment\": {\"PATH\": \"${HOME}/bin:/usr/bin\", \"X\": \"\"}}}");
 	ck_assert_uint_eq(config->n_problems, 0);
 	ck_assert_str_eq(config->log_level, "warning");
@@ -156,6 +156,20 @@ START_TEST(the_daemons_settings)
 	ck_assert_int_eq(config->limits.value[LIMIT_MESSAGE_BYTES], 4096);
 	ck_assert_int_eq(config->limits.value[LIMIT_SERVERS], limit_table[LIMIT_SERVERS].def);
 	assert_list(config->environment, "PATH=/home/me/bin:/usr/bin", "X=", NULL); /* R35 */
+	ck_assert_int_eq(config->idle_exit_ms, 60000);
+	config_free(config);
+}
+END_TEST
+
+START_TEST(coming_and_going_all_the_time_is_not_on)
+{
+	struct config *config = config_of("{\"mcpd\": {\"idleExit\": 5}}");
+	ASSERT_WARNING(config, NULL, "\"idleExit\": 5 is too little, 1000 is taken");
+	ck_assert_int_eq(config->idle_exit_ms, 1000);
+	config_free(config);
+	config = config_of("{\"mcpd\": {\"idleExit\": 0}}");
+	ck_assert_uint_eq(config->n_problems, 0);
+	ck_assert_int_eq(config->idle_exit_ms, 0);
 	config_free(config);
 }
 END_TEST
@@ -165,7 +179,7 @@ START_TEST(a_bad_setting_is_told_and_keeps_its_default)
 	struct config *config = config_of(
 		"{\"mcpd\": {\"logLevel\": \"loud\", \"limits\": {\"maxClients\": 0, \"logLines\": \"hunter2\", \"maxclient\": 5,"
 		"\"zzz\": 1, \"historyEntries\": 4097, \"maxSubscriptionsPerClients\": 1}, \"environment\": {\"A\": 5, \"B\": \"${NOPE}\", \"C\": \"c\"},"
-		"\"loglevel\": 1, \"other\": 1}, \"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
+		"\"loglevel\": 1, \"other\": 1, \"idleExit\": -1}, \"mcpServers\": {\"a\": {\"command\": \"x\"}}}");
 	ASSERT_ERROR(config, NULL, "\"mcpd\": \"logLevel\": expected \"error\", \"warning\", \"info\" or \"debug\"");
 	ASSERT_ERROR(config, NULL, "\"limits\": \"maxClients\": expected a whole number from 1 to 65536, found 0");
 	ASSERT_ERROR(config, NULL, "\"limits\": \"logLines\": expected a whole number, found a string");
@@ -178,7 +192,10 @@ START_TEST(a_bad_setting_is_told_and_keeps_its_default)
 	ASSERT_WARNING(config, NULL, "\"limits\": \"zzz\": unknown limit, ignored");
 	ASSERT_WARNING(config, NULL, "\"loglevel\": unknown member, ignored; is \"logLevel\" meant?");
 	ASSERT_WARNING(config, NULL, "\"mcpd\": \"other\": unknown member, ignored");
+	ASSERT_ERROR(config, NULL,
+		     "\"mcpd\": \"idleExit\": expected a whole number of milliseconds from 0 to 31536000000, found -1");
 	ck_assert_ptr_null(config->log_level);
+	ck_assert_int_eq(config->idle_exit_ms, CONFIG_UNSET);
 	ck_assert_int_eq(config->limits.value[LIMIT_CLIENTS], limit_table[LIMIT_CLIENTS].def);
 	ck_assert_int_eq(config->limits.value[LIMIT_LOG_LINES], limit_table[LIMIT_LOG_LINES].def);
 	assert_list(config->environment, "C=c", NULL);
@@ -348,12 +365,13 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS(
-		"config_load", r37_what_is_no_json_is_unusable_and_says_where,
-		nesting_has_a_limit_and_a_byte_order_mark_is_taken, an_empty_configuration_is_one,
-		doubled_names_are_warned_about_and_the_last_one_counts, a_name_that_cannot_be_one_is_told_and_left_out,
-		the_daemons_settings, a_bad_setting_is_told_and_keeps_its_default,
-		limits_that_contradict_each_other_are_warned_about, unknown_top_level_members_are_told_together,
-		max_servers_is_a_limit, a_flood_of_servers_and_problems_is_bounded,
-		m3_the_identity_is_what_defines_the_server, m3_the_fingerprint_is_everything);
+	return RUN_TESTS("config_load", r37_what_is_no_json_is_unusable_and_says_where,
+			 nesting_has_a_limit_and_a_byte_order_mark_is_taken, an_empty_configuration_is_one,
+			 doubled_names_are_warned_about_and_the_last_one_counts,
+			 a_name_that_cannot_be_one_is_told_and_left_out, the_daemons_settings,
+			 coming_and_going_all_the_time_is_not_on, a_bad_setting_is_told_and_keeps_its_default,
+			 limits_that_contradict_each_other_are_warned_about,
+			 unknown_top_level_members_are_told_together, max_servers_is_a_limit,
+			 a_flood_of_servers_and_problems_is_bounded, m3_the_identity_is_what_defines_the_server,
+			 m3_the_fingerprint_is_everything);
 }
