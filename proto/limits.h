@@ -31,6 +31,8 @@
 	X(SUBSCRIPTIONS, "maxSubscriptionsPerClient", 1024, 1, 100000, "subscriptions",                                \
 	  "resource and event subscriptions of one client")                                                            \
 	X(EXCLUSIVE_QUEUE, "maxExclusiveQueue", 256, 1, 65536, "clients", "clients waiting for one exclusive server")  \
+	X(TOOL_NAME, "maxToolName", 64, 24, 128, "characters",                                                         \
+	  "name of a tool or prompt in the list of all servers; longer ones are shortened")                            \
 	X(HTTP_STREAMS, "maxHttpStreams", 256, 2, 65536, "requests",                                                   \
 	  "HTTP requests and streams to one server at once; one more fails")                                           \
 	X(HTTP_HEADERS, "maxHttpHeaders", 256, 16, 65536, "headers", "header lines of one HTTP response")              \
