@@ -1,11 +1,14 @@
 #include "manager/instance.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "log.h"
 #include "manager/questions.h"
 #include "manager/server_private.h"
+#include "proto/buf.h"
 #include "proto/json_iter.h"
+#include "proto/jsonrpc_meta.h"
 #include "xalloc.h"
 
 /* What a server is told of its client's abilities where it works for several, or for none yet: all that can be
@@ -123,17 +126,39 @@ static void on_closed(void *arg, const char *reason)
 	server_instance_gone(server);
 }
 
+/* To the floors above; without the id of the daemon's own subscription, which is nobody else's business. */
+static void relay(struct instance *inst, struct span method, struct span params)
+{
+	const struct jsonrpc_meta_edit edit = { "io.modelcontextprotocol/subscriptionId", SPAN_NONE };
+	struct manager *m = inst->m;
+	struct buf clean = BUF_INIT;
+	int r = 0;
+	if (json_path(params, "_meta", edit.name, NULL).ptr) {
+		r = jsonrpc_edit_meta(&clean, params, &edit, 1);
+		params = buf_span(&clean);
+	}
+	if (r == 0)
+		m->callbacks.on_notification(m->arg, inst->lane->server, inst->owner, method, params);
+	else
+		log_warning("server %s: a notification could not be relayed: %s", inst->lane->server->name,
+			    strerror(-r));
+	buf_done(&clean);
+}
+
 static void on_notification(void *arg, struct span method, struct span params)
 {
 	struct instance *inst = arg;
-	struct manager *m = inst->m;
 	inst->heard_ms = loop_now_ms();
-	if (inst->closing || !inst->lane || json_string_is(method, "notifications/subscriptions/acknowledged"))
+	if (inst->closing || !inst->lane)
 		return;
+	if (json_string_is(method, "notifications/subscriptions/acknowledged")) {
+		listen_acknowledged(inst, params);
+		return;
+	}
 	if (json_string_is(method, "notifications/tools/list_changed"))
 		watch_list_changed(inst);
 	if (!inst->lane->catalogue)
-		m->callbacks.on_notification(m->arg, inst->lane->server, inst->owner, method, params);
+		relay(inst, method, params);
 }
 
 static void on_request(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof,

@@ -12,6 +12,7 @@
 #include <sys/queue.h>
 
 #include "manager/lane.h"
+#include "manager/listen.h"
 #include "manager/watch.h"
 #include "mcp/mcp_client.h"
 
@@ -35,6 +36,7 @@ struct instance {
 	struct timer *connect_timer;
 	struct task *retire_task;
 	struct watch watch;
+	struct listen listen; /* modern servers */
 	TAILQ_ENTRY(instance) link;
 };
 

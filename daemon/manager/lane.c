@@ -243,6 +243,7 @@ static void release(void *arg)
 		lane_stop(lane, "its tools are known", false);
 		return;
 	}
+	listen_begin(lane->instance);
 	struct server_call_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
 	TAILQ_CONCAT(&waiting, &lane->waiting, link);
 	lane->n_waiting = 0;

@@ -16,7 +16,11 @@ static void on_deadline(void *arg);
 void reply_keep(struct transport_reply *to, const struct transport_reply *from)
 {
 	*to = *from;
-	to->result = to->error = to->http_body = SPAN_NONE;
+	char *error = from->error.ptr ? malloc(from->error.len) : NULL;
+	if (error)
+		memcpy(error, from->error.ptr, from->error.len);
+	to->error = error ? (struct span){ error, from->error.len } : SPAN_NONE;
+	to->result = to->http_body = SPAN_NONE;
 	to->message = from->message ? xstrdup(from->message) : NULL;
 	to->www_authenticate = from->www_authenticate ? xstrdup(from->www_authenticate) : NULL;
 	to->mcp_auth_server = from->mcp_auth_server ? xstrdup(from->mcp_auth_server) : NULL;
@@ -24,6 +28,7 @@ void reply_keep(struct transport_reply *to, const struct transport_reply *from)
 
 void reply_drop(struct transport_reply *kept)
 {
+	free((char *)kept->error.ptr);
 	free((char *)kept->message);
 	free((char *)kept->www_authenticate);
 	free((char *)kept->mcp_auth_server);
@@ -86,15 +91,33 @@ uint64_t server_call_of(const struct instance *inst, uint64_t mcp_call)
 
 /* ---- ends ---- */
 
-void server_call_fail(struct server_call *call, const struct transport_reply *reply)
+/* Out of its list; what is told follows from the outbox. */
+static void finish_later(struct server_call *call)
 {
+	struct instance *holder = call->instance;
 	server_call_leave(call);
+	call->instance = NULL;
 	if (call->timer)
 		timer_cancel(call->timer);
 	call->finished = true;
+	outbox_call(call->m, call);
+	if (!holder)
+		return;
+	listen_forget(holder, call);
+	instance_call_ended(holder);
+}
+
+void server_call_fail(struct server_call *call, const struct transport_reply *reply)
+{
 	reply_keep(&call->outcome, reply);
 	call->outcome.sent |= call->reached;
-	outbox_call(call->m, call);
+	finish_later(call);
+}
+
+void server_call_settle(struct server_call *call)
+{
+	call->outcome = (struct transport_reply){ .result = SPAN_LIT("{}") };
+	finish_later(call);
 }
 
 void server_call_failf(struct server_call *call, int code, const char *format, ...)
@@ -219,22 +242,36 @@ static struct span schema_of(struct server *server, const struct server_call *ca
 	return json_member(tool_list_find(&server->tools, json_member(call->params, "name")), "inputSchema");
 }
 
-/* Ends a call that is in no list, from the outbox. */
-static void settle(struct server_call *call)
+static void enter_sent(struct server_call *call, struct lane *lane, struct instance *inst)
 {
-	if (call->timer)
-		timer_cancel(call->timer);
-	call->finished = true;
-	call->outcome = (struct transport_reply){ .result = SPAN_LIT("{}") };
-	outbox_call(call->m, call);
+	call->lane = lane;
+	call->instance = inst;
+	inst->calls++;
+	TAILQ_INSERT_TAIL(&lane->sent, call, link);
+	lane->n_sent++;
+}
+
+void server_call_hold(struct server_call *call, struct lane *lane, struct instance *inst)
+{
+	wait_with_clock(call);
+	call->reached = true;
+	enter_sent(call, lane, inst);
+}
+
+/* What is kept account of above, at a server that has no methods for it. */
+static void take_kept(struct server_call *call, struct lane *lane, struct instance *inst)
+{
+	if (json_string_is(call->method, "logging/setLevel"))
+		server_call_settle(call);
+	else
+		listen_take(inst, lane, call);
 }
 
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst)
 {
 	struct manager *m = call->m;
-	bool modern = mcp_client_facts(inst->client)->era == MCP_ERA_MODERN;
-	if (call->kept && modern && json_string_is(call->method, "logging/setLevel")) {
-		settle(call);
+	if (call->kept && mcp_client_facts(inst->client)->era == MCP_ERA_MODERN) {
+		take_kept(call, lane, inst);
 		return;
 	}
 	const char *capabilities = m->capabilities ? m->capabilities(m->capabilities_arg, call->client) : NULL;
@@ -253,11 +290,7 @@ void server_call_send(struct server_call *call, struct lane *lane, struct instan
 	};
 	if (call->timer)
 		timer_cancel(call->timer);
-	call->lane = lane;
-	call->instance = inst;
-	inst->calls++;
-	TAILQ_INSERT_TAIL(&lane->sent, call, link);
-	lane->n_sent++;
+	enter_sent(call, lane, inst);
 	call->mcp_call = mcp_client_call(inst->client, call->method, call->params, &options);
 }
 
@@ -375,7 +408,7 @@ void server_cancel(struct server *server, uint64_t id, const char *reason)
 	struct server_call *call = server_call_find(server, id);
 	if (!call)
 		return;
-	if (call->instance) {
+	if (call->instance && call->mcp_call) {
 		mcp_client_cancel(call->instance->client, call->mcp_call, reason);
 		return;
 	}

@@ -18,10 +18,10 @@ struct claim;
 struct server_call {
 	struct manager *m;
 	uint64_t id, server_id, client;
-	struct lane *lane;         /* waiting or sent */
-	struct claim *claim;       /* waiting in the queue of an exclusive server */
-	struct instance *instance; /* sent */
-	uint64_t mcp_call;
+	struct lane *lane;                     /* waiting or sent */
+	struct claim *claim;                   /* waiting in the queue of an exclusive server */
+	struct instance *instance;             /* sent */
+	uint64_t mcp_call;                     /* 0: not sent, or held */
 	struct span method, params, log_level; /* the asker's, or in copy */
 	char *copy;
 	int64_t timeout_ms;  /* 0: none */
@@ -42,7 +42,12 @@ struct server_call {
 
 /* Sends it on the instance; it enters lane->sent. */
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst);
-/* Ends a call that waits, or was never placed. The reply's texts are copied; it must have no spans. */
+/* The instance answers it by itself (manager/listen.h), within the call's own deadline; it enters lane->sent. */
+void server_call_hold(struct server_call *call, struct lane *lane, struct instance *inst);
+/* Ends a call that is held, or in no list, with the result {}. */
+void server_call_settle(struct server_call *call);
+/* Ends a call that waits, is held, or was never placed. The reply's texts and error object are copied; it must have no
+ * other spans. */
 void server_call_fail(struct server_call *call, const struct transport_reply *reply);
 void server_call_failf(struct server_call *call, int code, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -55,6 +60,6 @@ struct server_call *server_call_find(struct server *server, uint64_t id);
 /* The number of the call that the instance's client knows by this one, or 0. */
 uint64_t server_call_of(const struct instance *inst, uint64_t mcp_call);
 
-/* Copies of a reply's texts, and their end. */
+/* Copies of a reply's texts and error object, and their end. */
 void reply_keep(struct transport_reply *to, const struct transport_reply *from);
 void reply_drop(struct transport_reply *kept);

@@ -22,6 +22,7 @@ void watch_init(struct instance *inst)
 	w->stream_timer = timer_new(inst->m->loop, on_stream_timer, inst);
 	w->ping_timer = timer_new(inst->m->loop, on_ping_timer, inst);
 	reconnect_init(&w->stream_delays, inst->generation);
+	listen_init(inst);
 }
 
 void watch_stop(struct instance *inst)
@@ -33,6 +34,7 @@ void watch_stop(struct instance *inst)
 	timer_cancel(w->burst_timer);
 	timer_cancel(w->stream_timer);
 	timer_cancel(w->ping_timer);
+	listen_stop(inst);
 }
 
 void watch_done(struct instance *inst)
@@ -42,6 +44,7 @@ void watch_done(struct instance *inst)
 	timer_free(w->stream_timer);
 	timer_free(w->ping_timer);
 	w->burst_timer = w->stream_timer = w->ping_timer = NULL;
+	listen_done(inst);
 }
 
 /* ---- the tools ---- */
@@ -101,42 +104,7 @@ void watch_list_changed(struct instance *inst)
 		timer_set(w->burst_timer, loop_now_ms() + WATCH_BURST_MS);
 }
 
-static bool announces(const struct mcp_server_facts *facts, const char *what)
-{
-	return span_is(json_path(facts->capabilities, what, "listChanged", NULL), "true");
-}
-
 /* ---- the stream of announcements ---- */
-
-static void on_listen_end(void *arg, const struct transport_reply *reply);
-
-/* A modern server announces only what it was asked to. False: there is nothing to ask for. */
-static bool open_subscription(struct instance *inst, const struct mcp_server_facts *facts)
-{
-	static const struct {
-		const char *capability, *filter;
-	} table[] = {
-		{ "tools", "toolsListChanged" },
-		{ "prompts", "promptsListChanged" },
-		{ "resources", "resourcesListChanged" },
-	};
-	struct buf params = BUF_INIT;
-	bool any = false;
-	buf_add_text(&params, "{\"notifications\":{");
-	for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
-		if (!announces(facts, table[i].capability))
-			continue;
-		buf_addf(&params, "%s\"%s\":true", any ? "," : "", table[i].filter);
-		any = true;
-	}
-	buf_add_text(&params, "}}");
-	if (any && !buf_failed(&params)) {
-		struct mcp_call_options options = { .timeout_ms = 0, .done = on_listen_end, .arg = inst };
-		mcp_client_call(inst->client, SPAN_LIT("\"subscriptions/listen\""), buf_span(&params), &options);
-	}
-	buf_done(&params);
-	return any;
-}
 
 static void open_stream(struct instance *inst)
 {
@@ -144,11 +112,18 @@ static void open_stream(struct instance *inst)
 	const struct mcp_server_facts *facts = mcp_client_facts(inst->client);
 	w->stream_opened_ms = loop_now_ms();
 	if (facts->era == MCP_ERA_MODERN)
-		w->stream_off = !open_subscription(inst, facts);
+		listen_open(inst);
 	else if (transport_kind_of(inst->transport) == TRANSPORT_HTTP)
 		mcp_client_listen(inst->client);
 	else
 		w->stream_off = true;
+}
+
+/* While there was no stream. */
+static void list_what_was_missed(struct instance *inst)
+{
+	if (listen_announces(mcp_client_facts(inst->client), "tools"))
+		watch_list_changed(inst);
 }
 
 static void on_stream_timer(void *arg)
@@ -157,8 +132,18 @@ static void on_stream_timer(void *arg)
 	if (!inst->lane)
 		return;
 	open_stream(inst);
-	if (announces(mcp_client_facts(inst->client), "tools"))
-		watch_list_changed(inst);
+	list_what_was_missed(inst);
+}
+
+void watch_listen_opened(struct instance *inst)
+{
+	struct watch *w = &inst->watch;
+	w->stream_opened_ms = loop_now_ms();
+	if (!timer_is_set(w->stream_timer))
+		return;
+	/* It is sooner there than was planned. */
+	timer_cancel(w->stream_timer);
+	list_what_was_missed(inst);
 }
 
 static void reopen_stream(struct instance *inst, bool worked)
@@ -172,18 +157,13 @@ static void reopen_stream(struct instance *inst, bool worked)
 		  now + reconnect_delay(&w->stream_delays, ++w->stream_attempt, WATCH_STREAM_DELAY_MAX_MS));
 }
 
-static void on_listen_end(void *arg, const struct transport_reply *reply)
+void watch_listen_ended(struct instance *inst, const struct transport_reply *reply)
 {
-	struct instance *inst = arg;
-	if (inst->closing || !inst->lane || inst->watch.stream_off)
-		return;
 	/* A server that knows no such method announces nothing. */
 	int64_t code = 0;
 	if (reply->code == MCPD_E_SERVER && json_int64(json_member(reply->error, "code"), &code) == 0 &&
-	    code == MCPD_E_METHOD_NOT_FOUND) {
-		inst->watch.stream_off = true;
+	    code == MCPD_E_METHOD_NOT_FOUND)
 		return;
-	}
 	if (reply->code)
 		log_server(LOG_LEVEL_DEBUG, inst->lane->server->name, "its announcements ended: %s", reply->message);
 	reopen_stream(inst, reply->code == 0);
@@ -291,7 +271,7 @@ void watch_rearm(struct instance *inst)
 
 void watch_start(struct instance *inst)
 {
-	if (!inst->lane->catalogue)
+	if (!inst->lane->catalogue && mcp_client_facts(inst->client)->era != MCP_ERA_MODERN)
 		open_stream(inst);
 	watch_rearm(inst);
 }

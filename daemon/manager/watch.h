@@ -3,8 +3,9 @@
  *
  * Tools are listed at once after the handshake, and again once per burst of list_changed (R28): never two listings at a
  * time, and one more if something changed while one was under way. Announcements come on their own stream where the
- * server wants one: the listener of legacy HTTP servers (H11), `subscriptions/listen` of modern ones; either is opened
- * again with growing delays when it ends, and the tools are listed again, since an announcement may have been missed.
+ * server wants one: the listener of legacy HTTP servers (H11), `subscriptions/listen` of modern ones (manager/listen.h);
+ * either is opened again with growing delays when it ends, and the tools are listed again, since an announcement may
+ * have been missed.
  * With `pingInterval`, a server that says nothing for that long is asked, and ended when it does not answer.
  */
 #pragma once
@@ -16,6 +17,7 @@
 
 struct instance;
 struct listing;
+struct transport_reply;
 
 #define WATCH_BURST_MS 100
 #define WATCH_STREAM_DELAY_MAX_MS 30000
@@ -41,11 +43,14 @@ void watch_done(struct instance *inst);
 void watch_stop(struct instance *inst);
 /* Lists the tools, or lists them once more after the listing that is under way. */
 void watch_list(struct instance *inst);
-/* Once connected: opens the announcements' stream, starts the ping clock. */
+/* Once connected: opens a legacy server's stream of announcements, starts the ping clock. */
 void watch_start(struct instance *inst);
 /* The configuration's pingInterval may be another one. */
 void watch_rearm(struct instance *inst);
 /* Asks whether it is alive; ends it if it is not. */
 void watch_ping(struct instance *inst);
 void watch_list_changed(struct instance *inst);
+/* A modern server's stream is being opened, by whomever; and it has ended. */
+void watch_listen_opened(struct instance *inst);
+void watch_listen_ended(struct instance *inst, const struct transport_reply *reply);
 void watch_listener_ended(struct instance *inst, int http_status, const char *message);

@@ -334,21 +334,23 @@ void calling_progress(struct mcp_client *client, struct span params)
 static struct call *find_listen(const struct mcp_client *client, struct span id)
 {
 	struct call *call = client->calls.live;
-	while (call && !(call->listens && call->state == CALL_SENT &&
+	while (call && !(call->listens && call->state == CALL_SENT && !call->cancelled &&
 			 jsonrpc_ids_equal(transport_wire_id(client->transport, call->request), id)))
 		call = call->next;
 	return call;
 }
 
-bool calling_listens(const struct mcp_client *client, struct span subscription_id)
+uint64_t mcp_client_subscription(const struct mcp_client *client, struct span params)
 {
-	return find_listen(client, subscription_id) != NULL;
+	struct span id = json_path(params, "_meta", "io.modelcontextprotocol/subscriptionId", NULL);
+	const struct call *call = id.ptr && client_is_modern(client) ? find_listen(client, id) : NULL;
+	return call ? call->number : 0;
 }
 
 void calling_listen_ended(struct mcp_client *client, struct span request_id)
 {
 	struct call *call = find_listen(client, request_id);
-	if (!call || call->cancelled)
+	if (!call)
 		return;
 	call->cancelled = call->silent = true;
 	transport_cancel(client->transport, call->request, "The server ended the subscription");

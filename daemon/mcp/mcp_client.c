@@ -256,7 +256,7 @@ static bool is_stray(const struct mcp_client *client, struct span params)
 	if (!client_is_modern(client))
 		return false;
 	struct span id = json_path(params, "_meta", "io.modelcontextprotocol/subscriptionId", NULL);
-	return id.ptr && !calling_listens(client, id);
+	return id.ptr && !mcp_client_subscription(client, params);
 }
 
 static void on_notification(void *arg, struct span method, struct span params)

@@ -149,6 +149,8 @@ uint64_t mcp_client_call(struct mcp_client *client, struct span method, struct s
 /* The call completes with MCPD_E_CANCELLED; the server is told (C5). For a call that has completed by becoming a task:
  * the task is cancelled. */
 void mcp_client_cancel(struct mcp_client *client, uint64_t call, const char *reason);
+/* The subscriptions/listen call that a modern server's notification with these params belongs to; 0: none that is open. */
+uint64_t mcp_client_subscription(const struct mcp_client *client, struct span params);
 void mcp_client_notify(struct mcp_client *client, struct span method, struct span params);
 /* Answers a question, once; unknown numbers are ignored. Exactly one of result and error is present (JSON texts,
  * copied). */

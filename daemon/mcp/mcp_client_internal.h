@@ -58,8 +58,6 @@ void calling_end_all(struct mcp_client *client);
 void calling_progress(struct mcp_client *client, struct span params);
 /* A modern server has ended a subscription with notifications/cancelled (stdio). */
 void calling_listen_ended(struct mcp_client *client, struct span request_id);
-/* Whether a subscription with that id (as the server knows it) is open. */
-bool calling_listens(const struct mcp_client *client, struct span subscription_id);
 /* The asker's answer to an input request. The question is taken out and freed. */
 void calling_input_answered(struct mcp_client *client, struct server_question *question, struct span result,
 			    struct span error);

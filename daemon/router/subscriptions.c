@@ -280,8 +280,11 @@ static uint64_t unsubscribe(struct subscriptions *subs, const struct call_option
 {
 	struct subscription *s = find(subs, server_id(o->server), owner, uri);
 	free(uri);
-	if (!s)
-		return calls_start(subs->calls, o); /* what the server says to that */
+	if (!s) {
+		struct call_options options = *o;
+		options.kept = true;
+		return calls_start(subs->calls, &options); /* what the server says to that */
+	}
 	remove_member(s, o->client);
 	if (!s->n_members && !s->under_way && is_connected(o->server))
 		return forward(subs, s, o, false);

@@ -3,6 +3,8 @@
  * clients that want a URI, and one resources/unsubscribe when the last has had enough. Later subscribers are answered
  * {} at once. They are made again after a reconnect (M4), and gone with their client.
  *
+ * A modern server has no such requests: the manager puts them into its own subscriptions/listen (manager/listen.h).
+ *
  * An instance that serves one client only has its subscriptions for that client alone. Where what the server was told
  * may have got out of step with what is wanted (a subscriber left while its request was on its way, a new one came
  * while the last was being unsubscribed), the daemon says once more what it wants; both requests may be repeated.

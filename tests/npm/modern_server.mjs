@@ -1,11 +1,13 @@
-// A server made with the official SDK 2.x over Streamable HTTP, for the tests of the 2026-07-28 era.
+// A server made with the official SDK 2.x over Streamable HTTP, or over stdio, for the tests of the 2026-07-28 era.
 //
 //     PORT=.. [LEGACY=reject] node modern_server.mjs      LEGACY=reject: 2026-07-28 only; else both eras
+//     node modern_server.mjs                              stdio
 //
 // Tools: echo {text}; slow {ms} (ends early when cancelled; `started` and `cancelled` tell how many were); progress {steps}; set-extra {name} (adds a tool: a list change);
-// pid.
+// touch {uri} (a resource was updated); pid.
 import { createServer } from 'node:http';
 import { McpServer, createMcpHandler } from '@modelcontextprotocol/server';
+import { serveStdio } from '@modelcontextprotocol/server/stdio';
 import { z } from 'zod';
 
 let extra = null, started = 0, cancelled = 0;
@@ -37,15 +39,21 @@ function make() {
 		setImmediate(() => handler.notify.toolsChanged());
 		return text('set');
 	});
+	server.registerTool('touch', { description: 'updates a resource', inputSchema: z.object({ uri: z.string() }) }, async ({ uri }) => {
+		if (handler) handler.notify.resourceUpdated(uri);
+		else await server.server.sendResourceUpdated({ uri });
+		return text('touched');
+	});
 	server.registerResource('note', 'note://one', {}, async uri => ({ contents: [{ uri: uri.href, text: 'a note' }] }));
 	if (extra) server.registerTool(extra, { description: 'extra' }, async () => text('extra'));
 	return server;
 }
 
 const options = process.env.LEGACY === 'reject' ? { legacy: 'reject' } : {};
-const handler = createMcpHandler(make, options);
+const handler = process.env.PORT ? createMcpHandler(make, options) : null;
 
-createServer(async (req, res) => {
+if (!handler) serveStdio(make, options);
+else createServer(async (req, res) => {
 	const chunks = [];
 	for await (const chunk of req) chunks.push(chunk);
 	const gone = new AbortController();
