@@ -60,6 +60,34 @@ static void say_states(struct span servers)
 	say("\n");
 }
 
+/* Files that the daemon looked for. */
+static void say_missing(struct span files)
+{
+	struct json_iter it;
+	struct span file;
+	if (json_type_of(files) != JSON_ARRAY)
+		return;
+	for (json_iter_init(&it, files); json_iter_element(&it, &file);) {
+		say("config    ");
+		say_json_string(file);
+		say(" does not exist; once it does: mcpctl reload\n");
+	}
+}
+
+/* How a service manager runs the daemon, if one does. */
+static void say_service(struct span service)
+{
+	struct span unit = json_member(service, "unit");
+	if (!service.ptr)
+		return;
+	say("service   ");
+	if (unit.ptr)
+		say_json_string(unit);
+	else
+		say("-");
+	say(span_is(json_member(service, "activated"), "true") ? ", started by its socket\n" : "\n");
+}
+
 static void print_status(struct span result)
 {
 	struct span config = json_member(result, "config"), files = json_member(config, "files"), file;
@@ -77,7 +105,9 @@ static void print_status(struct span result)
 			say_json_string(file);
 			say("\n");
 		}
+	say_missing(json_member(config, "missing"));
 	say_config_errors(json_member(config, "errors"));
+	say_service(json_member(result, "service"));
 	say_states(json_member(result, "servers"));
 	say("clients   %lld\nin flight %lld\nmemory    %.1f MiB\n", (long long)int_member(result, "clients"),
 	    (long long)int_member(result, "inFlight"),

@@ -4,6 +4,7 @@
  *   main.c       options, the table of commands          session.c  the connection, one request at a time, Ctrl-C
  *   output.c     whole writes, tables, colour, terminals content.c  what tools, resources and prompts give, for people
  *   arguments.c  key=value by a tool's schema            cmd_*.c    the commands, by subject
+ *   run.c        other programs: mcpd, systemctl
  *   rpc.c        a request straight to an HTTP server, without the daemon
  *
  * Every command has two faces: text for people, and with --json the daemon's own result, verbatim, on one line (proto/PROTOCOL.md
@@ -39,6 +40,7 @@ struct ctl {
 	bool follow;             /* -f */
 	bool schema;             /* --schema */
 	unsigned lines;          /* -n */
+	bool now;                /* --now */
 };
 
 enum daemon_use {
@@ -56,10 +58,13 @@ struct command {
 	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0]: the first argument; returns an exit status */
 };
 
-/* cmd_daemon.c, cmd_servers.c, cmd_tools.c, cmd_mcp.c, cmd_events.c */
+/* cmd_daemon.c, cmd_restart.c, cmd_service.c, cmd_servers.c, cmd_tools.c, cmd_mcp.c, cmd_events.c */
 int cmd_status(struct ctl *ctl, int argc, char **argv);
 int cmd_reload(struct ctl *ctl, int argc, char **argv);
 int cmd_shutdown(struct ctl *ctl, int argc, char **argv);
+int cmd_restart(struct ctl *ctl, int argc, char **argv);
+int cmd_install_service(struct ctl *ctl, int argc, char **argv);
+int cmd_remove_service(struct ctl *ctl, int argc, char **argv);
 int cmd_servers(struct ctl *ctl, int argc, char **argv);
 int cmd_connect(struct ctl *ctl, int argc, char **argv);
 int cmd_disconnect(struct ctl *ctl, int argc, char **argv);
@@ -81,6 +86,12 @@ int cmd_rpc(struct ctl *ctl, int argc, char **argv);
 
 /* Connects, starting the daemon if `start`. EXIT_OK, or an exit status with the reason told. */
 int session_open(struct ctl *ctl, bool start);
+/* The same, again if need be, with a time of its own. */
+int session_open_within(struct ctl *ctl, bool start, int timeout_ms);
+/* Connects to a daemon that is running; false, and nothing told, if there is none. */
+bool session_is_there(struct ctl *ctl);
+/* Until the daemon has ended the connection; false: Ctrl-C came first. */
+bool session_wait_end(struct ctl *ctl);
 /* One request, waited for; Ctrl-C cancels it at the daemon, and so at the server. EXIT_OK with *ret_reply (a result; unref it), or an exit status with the failure
  * told. `progress`: show the progress of the call on a terminal. */
 int session_request(struct ctl *ctl, const char *method, const struct buf *params, bool progress,
@@ -90,6 +101,10 @@ int session_follow(struct ctl *ctl, mcpd_event_fn *fn, void *userdata);
 bool session_interrupted(void);
 /* Tells an error reply, with what to do about it. Returns the exit status for it. */
 int session_tell_failure(struct ctl *ctl, const mcpd_reply *reply);
+/* Tells a failure of our own: with --json as {"error":..}, else on standard error. */
+__attribute__((format(printf, 2, 3))) void fail(const struct ctl *ctl, const char *format, ...);
+/* cmd_restart.c: one line on standard error if the daemon we are connected to is older than this program. */
+void tell_if_older(const struct ctl *ctl);
 
 /* Building params: begin, members, end. */
 void params_begin(struct buf *params);
@@ -97,6 +112,17 @@ void params_text(struct buf *params, const char *name, const char *value);
 void params_int(struct buf *params, const char *name, int64_t value);
 void params_json(struct buf *params, const char *name, struct span value);
 void params_end(struct buf *params);
+
+/* ---- run.c ---- */
+
+/* The mcpd that belongs to this program, an absolute path: of MCPD_PROGRAM, else beside us (by its name on PATH, if that is the same file), else on PATH. NULL if there is
+ * none; free() it. */
+char *find_daemon(void);
+/* Runs argv[0] (searched along PATH) to its end, with no input; what it writes goes to *out, which is initialised here, without the last line end. Its exit status, 128 and a
+ * signal's number, or a negative errno if it could not be run. */
+int run_program(const char *const *argv, struct buf *out);
+/* systemctl --user VERB [a [b [c]]]. */
+int run_systemctl(struct buf *out, const char *verb, const char *a, const char *b, const char *c);
 
 /* ---- output.c ---- */
 

@@ -32,6 +32,11 @@ static const struct command commands[] = {
 	  cmd_rpc },
 	{ "reload", "", "read the configuration anew", 0, 0, DAEMON_RUNNING, cmd_reload },
 	{ "shutdown", "", "stop the daemon and all servers", 0, 0, DAEMON_RUNNING, cmd_shutdown },
+	{ "restart", "", "stop the daemon once calls in flight are done, and start it anew", 0, 0, DAEMON_NONE,
+	  cmd_restart },
+	{ "install-service", "", "have systemd start this mcpd for you when a program connects (--now: from now on)", 0,
+	  0, DAEMON_NONE, cmd_install_service },
+	{ "remove-service", "", "undo install-service", 0, 0, DAEMON_NONE, cmd_remove_service },
 };
 
 static const char options_help[] =
@@ -44,6 +49,7 @@ static const char options_help[] =
 	"  --schema           with tools: show the schemas\n"
 	"  -n LINES           with logs: how many lines\n"
 	"  -f, --follow       with logs: go on with what comes\n"
+	"  --now              with install-service: start the socket, too\n"
 	"  --help, --version\n"
 	"exit status: 0 done; 1 the request failed; 2 wrong usage; 3 the tool reported an error; 4 no daemon; 130 interrupted\n"
 	"NO_COLOR turns colour off. MCPD_PROGRAM names the mcpd to start.\n";
@@ -93,17 +99,12 @@ static bool parse_lines(const char *text, unsigned *ret_lines)
 static int parse_options(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },
-		{ "socket", required_argument, NULL, 's' },
-		{ "timeout", required_argument, NULL, 't' },
-		{ "no-start", no_argument, NULL, 'N' },
-		{ "output", required_argument, NULL, 'o' },
-		{ "schema", no_argument, NULL, 'S' },
-		{ "lines", required_argument, NULL, 'n' },
-		{ "follow", no_argument, NULL, 'f' },
-		{ "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },
-		{ 0 },
+		{ "json", no_argument, NULL, 'j' },          { "socket", required_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' }, { "no-start", no_argument, NULL, 'N' },
+		{ "output", required_argument, NULL, 'o' },  { "schema", no_argument, NULL, 'S' },
+		{ "lines", required_argument, NULL, 'n' },   { "follow", no_argument, NULL, 'f' },
+		{ "now", no_argument, NULL, 'w' },           { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },       { 0 },
 	};
 	for (int c; (c = getopt_long(argc, argv, "o:n:fh", options, NULL)) != -1;) {
 		switch (c) {
@@ -133,6 +134,9 @@ static int parse_options(struct ctl *ctl, int argc, char **argv)
 		case 'f':
 			ctl->follow = true;
 			break;
+		case 'w':
+			ctl->now = true;
+			break;
 		case 'h':
 			print_help();
 			return EXIT_OK;
@@ -157,6 +161,8 @@ static int run(struct ctl *ctl, const struct command *command, int argc, char **
 	int status = EXIT_OK;
 	if (command->daemon != DAEMON_NONE)
 		status = session_open(ctl, command->daemon == DAEMON_STARTED);
+	if (status == EXIT_OK && ctl->client && !ctl->json && command->run != cmd_shutdown)
+		tell_if_older(ctl);
 	if (status == EXIT_OK)
 		status = command->run(ctl, argc, argv);
 	mcpd_client_free(ctl->client);

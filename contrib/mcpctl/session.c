@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
@@ -25,6 +26,8 @@ bool session_interrupted(void)
 static void watch_interrupts(void)
 {
 	sigset_t set;
+	if (signal_fd >= 0)
+		return;
 	sigemptyset(&set);
 	sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGTERM);
@@ -32,35 +35,46 @@ static void watch_interrupts(void)
 	signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 }
 
-int session_open(struct ctl *ctl, bool start)
+/* 0 or a negative errno; mcpd_last_error() then says why, if there is a client. */
+static int open_client(struct ctl *ctl, bool start, int timeout_ms)
 {
+	mcpd_client_free(ctl->client);
+	ctl->client = NULL;
 	int r = mcpd_client_new(&ctl->client);
 	if (r == 0)
 		r = mcpd_set_socket(ctl->client, ctl->socket_path);
-	if (r == 0 && start && !ctl->no_start)
+	if (r == 0 && start)
 		r = mcpd_set_start(ctl->client, NULL);
 	if (r == 0)
 		r = mcpd_set_identity(ctl->client, "mcpctl", MCPD_VERSION, NULL);
-	if (r < 0) {
-		complain("%s", strerror(-r));
+	if (r == 0)
+		r = mcpd_connect(ctl->client, timeout_ms);
+	if (r == 0)
+		watch_interrupts();
+	return r;
+}
+
+bool session_is_there(struct ctl *ctl)
+{
+	return open_client(ctl, false, CONNECT_TIMEOUT_MS) == 0;
+}
+
+int session_open_within(struct ctl *ctl, bool start, int timeout_ms)
+{
+	int r = open_client(ctl, start && !ctl->no_start, timeout_ms);
+	if (r == 0)
+		return EXIT_OK;
+	if (r == -ENOMEM) {
+		complain("out of memory");
 		return EXIT_FAILED;
 	}
-	r = mcpd_connect(ctl->client, CONNECT_TIMEOUT_MS);
-	if (r < 0) {
-		if (ctl->json) {
-			struct buf text = BUF_INIT;
-			buf_add_text(&text, "{\"error\":{\"code\":0,\"message\":");
-			buf_add_json_text(&text, mcpd_last_error(ctl->client));
-			buf_add_text(&text, "}}");
-			say_json(buf_span(&text));
-			buf_done(&text);
-		} else {
-			complain("%s", mcpd_last_error(ctl->client));
-		}
-		return EXIT_NO_DAEMON;
-	}
-	watch_interrupts();
-	return EXIT_OK;
+	fail(ctl, "%s", mcpd_last_error(ctl->client));
+	return EXIT_NO_DAEMON;
+}
+
+int session_open(struct ctl *ctl, bool start)
+{
+	return session_open_within(ctl, start, CONNECT_TIMEOUT_MS);
 }
 
 /* Waits for the socket or a signal and handles both. 0 or the errno that ended the connection. */
@@ -126,6 +140,28 @@ static void tell_lost(struct ctl *ctl, int error)
 {
 	complain("the connection to the daemon was lost: %s",
 		 *mcpd_last_error(ctl->client) ? mcpd_last_error(ctl->client) : strerror(-error));
+}
+
+void fail(const struct ctl *ctl, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	char *text = NULL;
+	int n = vasprintf(&text, format, args);
+	va_end(args);
+	if (n < 0)
+		return;
+	if (ctl->json) {
+		struct buf json = BUF_INIT;
+		buf_add_text(&json, "{\"error\":{\"code\":0,\"message\":");
+		buf_add_json_text(&json, text);
+		buf_add_text(&json, "}}");
+		say_json(buf_span(&json));
+		buf_done(&json);
+	} else {
+		complain("%s", text);
+	}
+	free(text);
 }
 
 /* What a person can do about an error. */
@@ -229,6 +265,14 @@ int session_request(struct ctl *ctl, const char *method, const struct buf *param
 	}
 	*ret_reply = pending.reply;
 	return EXIT_OK;
+}
+
+bool session_wait_end(struct ctl *ctl)
+{
+	while (!interrupted)
+		if (session_step(ctl) < 0)
+			return true;
+	return false;
 }
 
 int session_follow(struct ctl *ctl, mcpd_event_fn *fn, void *userdata)

@@ -15,6 +15,7 @@ from harness import BUILD, ROOT, NotifySocket, Output, marked, program, wait_for
 from mcpd_client import Client
 
 SYSTEMD = '/lib/systemd/systemd'
+NSENTER = shutil.which('nsenter') or ''
 CANNOT = 77     # the script's status where a user manager cannot be
 SCRIPT = '''
 set -eu
@@ -65,7 +66,7 @@ class UserManager:
     `home`; mcpd's configuration is that of the daemon, in its usual place below it."""
 
     def __init__(self, daemon):
-        if os.getuid() != 0 or not os.path.exists(SYSTEMD) or not shutil.which('nsenter'):
+        if os.getuid() != 0 or not os.path.exists(SYSTEMD) or not NSENTER:
             pytest.skip('needs root and systemd')
         self.daemon = daemon
         self.home = daemon.dir / 'home'
@@ -130,14 +131,14 @@ class UserManager:
 
     def run(self, *command, check=True, env=None, **options):
         """Runs a program beside the manager; the CompletedProcess (text)."""
-        done = subprocess.run(['nsenter', '-t', str(self.proc.pid), '-m', '--', *map(str, command)], text=True,
+        done = subprocess.run([NSENTER, '-t', str(self.proc.pid), '-m', '--', *map(str, command)], text=True,
                               env={**self.environ, **(env or {})}, cwd=self.home, stdin=subprocess.DEVNULL, timeout=120,
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, **options)
         assert not check or done.returncode == 0, (command, done.returncode, done.stdout, done.stderr)
         return done
 
     def popen(self, *command, **options):
-        return subprocess.Popen(['nsenter', '-t', str(self.proc.pid), '-m', '--', *map(str, command)],
+        return subprocess.Popen([NSENTER, '-t', str(self.proc.pid), '-m', '--', *map(str, command)],
                                 env=self.environ, cwd=self.home, stdin=subprocess.DEVNULL, **options)
 
     def systemctl(self, *args, **options):
