@@ -13,6 +13,8 @@
 	  "longest line from a client or a server")                                                                    \
 	X(CLIENTS, "maxClients", 256, 1, 65536, "clients", "clients connected at once")                                \
 	X(SERVERS, "maxServers", 256, 1, 4096, "servers", "servers configured")                                        \
+	X(CLIENT_NAMES, "maxClientNames", 64, 1, 1024, "names",                                                        \
+	  "client names that metrics tell apart; later ones are counted together as `other`")                          \
 	X(REQUESTS_PER_CLIENT, "maxRequestsPerClient", 1024, 1, 1000000, "requests",                                   \
 	  "requests of one client in flight")                                                                          \
 	X(REQUESTS_PER_SERVER, "maxRequestsPerServer", 4096, 1, 1000000, "requests",                                   \

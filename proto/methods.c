@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "proto/json_iter.h"
+#include "proto/metrics.h"
 
 const char *const event_topic_names[TOPIC_COUNT] = {
 #define TOPIC_NAME(id, name, what) [TOPIC_##id] = name,
@@ -54,6 +55,15 @@ const struct method_info method_table[METHOD_COUNT] = {
 		"Reads the configuration again; touches only servers whose definition changed; a broken file changes nothing.",
 		"Reload", 0,
 		{ { 0 } },
+	},
+	[METHOD_DAEMON_METRICS] = {
+		"daemon/metrics",
+		"What has been counted since the daemon's start, and what is the case now.",
+		"Metrics", 0,
+		{
+			{ "format", TYPE_FORMAT, false, 0,
+			  "`json` (default), or `prometheus`: the text exposition format, as `text`", PARAM_NOT_SCANNED },
+		},
 	},
 	[METHOD_DAEMON_SHUTDOWN] = {
 		"daemon/shutdown",
@@ -236,6 +246,17 @@ static int check_integer(const struct method_param *param, struct span value, st
 	return -EINVAL;
 }
 
+static int check_format(const struct method_param *param, struct span value, struct buf *ret_problem)
+{
+	for (int i = 0; i < METRICS_FORMAT_COUNT; i++)
+		if (json_string_is(value, metrics_format_names[i]))
+			return 0;
+	buf_addf(ret_problem, "`%s` must be", param->name);
+	for (int i = 0; i < METRICS_FORMAT_COUNT; i++)
+		buf_addf(ret_problem, "%s \"%s\"", i ? " or" : "", metrics_format_names[i]);
+	return -EINVAL;
+}
+
 static int check_value(const struct method_param *param, struct span value, struct buf *ret_problem)
 {
 	switch (param->type) {
@@ -243,6 +264,8 @@ static int check_value(const struct method_param *param, struct span value, stru
 		return check_topics(value, ret_problem);
 	case TYPE_INTEGER:
 		return check_integer(param, value, ret_problem);
+	case TYPE_FORMAT:
+		return check_format(param, value, ret_problem);
 	case TYPE_STRING:
 		if (json_type_of(value) == JSON_STRING)
 			return 0;

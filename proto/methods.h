@@ -19,6 +19,7 @@ enum control_method {
 	METHOD_DAEMON_HELLO,
 	METHOD_DAEMON_STATUS,
 	METHOD_DAEMON_RELOAD,
+	METHOD_DAEMON_METRICS,
 	METHOD_DAEMON_SHUTDOWN,
 	METHOD_RPC_DISCOVER,
 	METHOD_SERVERS_LIST,
@@ -60,6 +61,7 @@ enum method_type {
 	TYPE_STRING,
 	TYPE_INTEGER, /* from min to METHOD_INTEGER_MAX */
 	TYPE_OBJECT,
+	TYPE_FORMAT, /* one of metrics_format_names */
 	TYPE_TOPICS, /* a non-empty array of the names in EVENT_TOPIC_TABLE */
 };
 

@@ -1,13 +1,18 @@
 /* rpc.discover: the OpenRPC document (version 1.3) of the control dialect, made from the tables of methods.h, errors.h
  * and limits.h. */
+#include <errno.h>
+#include <string.h>
+
 #include "proto/errors.h"
 #include "proto/json_iter.h"
 #include "proto/limits.h"
 #include "proto/methods.h"
+#include "proto/metrics.h"
 
 #define REF(name) "{\"$ref\":\"#/components/schemas/" name "\"}"
 #define STRING "{\"type\":\"string\"}"
 #define COUNT "{\"type\":\"integer\",\"minimum\":0}"
+#define NUMBER "{\"type\":\"number\",\"minimum\":0}"
 #define NAMES "{\"type\":\"array\",\"items\":{\"type\":\"string\"}}"
 #define STATE_ENUM                                                                                                     \
 	"{\"enum\":[\"idle\",\"connecting\",\"connected\",\"reconnecting\",\"failed\",\"needs-auth\",\"disabled\"]}"
@@ -124,12 +129,79 @@ static void add_status_schema(struct buf *out)
 			  "\"properties\":{\"rssBytes\":" COUNT "}},\"limits\":" REF("Limits") "}}");
 }
 
+/* labels: names with commas between them. */
+static void add_labels_schema(struct buf *out, const char *labels)
+{
+	struct buf names = BUF_INIT, members = BUF_INIT;
+	while (*labels) {
+		int len = (int)strcspn(labels, ",");
+		buf_addf(&names, "%s\"%.*s\"", names.len ? "," : "", len, labels);
+		buf_addf(&members, "%s\"%.*s\":" STRING, members.len ? "," : "", len, labels);
+		labels += len + (labels[len] == ',');
+	}
+	buf_add_text(out, "{\"type\":\"object\",\"required\":[");
+	buf_add_span(out, buf_span(&names));
+	buf_add_text(out, "],\"properties\":{");
+	buf_add_span(out, buf_span(&members));
+	buf_add_text(out, "}}");
+	if (buf_failed(&names) || buf_failed(&members))
+		out->error = -ENOMEM;
+	buf_done(&names);
+	buf_done(&members);
+}
+
+static void add_buckets_schema(struct buf *out)
+{
+	buf_add_text(out, "{\"type\":\"object\",\"required\":[");
+#define BUCKET_NAME(us, seconds) "\"" seconds "\","
+	buf_add_text(out, METRIC_BUCKET_TABLE(BUCKET_NAME) "\"+Inf\"],\"properties\":{");
+#undef BUCKET_NAME
+#define BUCKET_MEMBER(us, seconds) "\"" seconds "\":" COUNT ","
+	buf_add_text(out, METRIC_BUCKET_TABLE(BUCKET_MEMBER) "\"+Inf\":" COUNT "}}");
+#undef BUCKET_MEMBER
+}
+
+static void add_sample_schema(struct buf *out, const struct metric_info *metric)
+{
+	bool histogram = metric->type == METRIC_HISTOGRAM;
+	buf_addf(out, "{\"type\":\"object\",\"required\":[\"labels\",%s],\"properties\":{\"labels\":",
+		 histogram ? "\"buckets\",\"sum\",\"count\"" : "\"value\"");
+	add_labels_schema(out, metric->labels);
+	buf_add_text(out, histogram ? ",\"buckets\":" REF("Buckets") ",\"sum\":" NUMBER ",\"count\":" COUNT "}}" :
+				      ",\"value\":" NUMBER "}}");
+}
+
+static void add_metrics_schema(struct buf *out)
+{
+	buf_add_text(out, "{\"type\":\"object\",\"oneOf\":[{\"required\":[\"metrics\"]},{\"required\":[\"text\"]}],"
+			  "\"properties\":{\"text\":" STRING ",\"metrics\":{\"type\":\"object\",\"required\":[");
+	for (int i = 0; i < METRIC_COUNT; i++)
+		buf_addf(out, "%s\"%s\"", i ? "," : "", metric_table[i].name);
+	buf_add_text(out, "],\"properties\":{");
+	for (int i = 0; i < METRIC_COUNT; i++) {
+		const struct metric_info *metric = &metric_table[i];
+		buf_addf(out, "%s\"%s\":{\"type\":\"object\",\"description\":", i ? "," : "", metric->name);
+		buf_add_json_text(out, metric->what);
+		buf_addf(out,
+			 ",\"required\":[\"type\",\"help\",\"samples\"],\"properties\":{\"type\":{\"const\":\"%s\"},"
+			 "\"help\":" STRING ",\"samples\":{\"type\":\"array\",\"items\":",
+			 metric_type_names[metric->type]);
+		add_sample_schema(out, metric);
+		buf_add_text(out, "}}}");
+	}
+	buf_add_text(out, "}}}}");
+}
+
 static void add_schemas(struct buf *out)
 {
 	buf_add_text(out, "\"schemas\":{\"Limits\":");
 	add_limits_schema(out);
 	buf_add_text(out, ",\"Status\":");
 	add_status_schema(out);
+	buf_add_text(out, ",\"Buckets\":");
+	add_buckets_schema(out);
+	buf_add_text(out, ",\"Metrics\":");
+	add_metrics_schema(out);
 	for (size_t i = 0; i < LENGTH(schemas); i++)
 		buf_addf(out, ",\"%s\":%s", schemas[i].name, schemas[i].schema);
 	buf_add_char(out, '}');
@@ -147,6 +219,12 @@ static void add_param_schema(struct buf *out, const struct method_param *param)
 		break;
 	case TYPE_OBJECT:
 		buf_add_text(out, "{\"type\":\"object\"}");
+		break;
+	case TYPE_FORMAT:
+		buf_add_text(out, "{\"enum\":[");
+		for (int i = 0; i < METRICS_FORMAT_COUNT; i++)
+			buf_addf(out, "%s\"%s\"", i ? "," : "", metrics_format_names[i]);
+		buf_add_text(out, "]}");
 		break;
 	case TYPE_TOPICS:
 		buf_add_text(out, "{\"type\":\"array\",\"minItems\":1,\"items\":{\"enum\":[");

@@ -39,6 +39,7 @@ struct ctl {
 	int timeout_ms;          /* --timeout; -1: the server's own */
 	bool follow;             /* -f */
 	bool schema;             /* --schema */
+	bool prometheus;         /* --prometheus */
 	unsigned lines;          /* -n */
 	bool now;                /* --now */
 };
@@ -58,8 +59,9 @@ struct command {
 	int (*run)(struct ctl *ctl, int argc, char **argv); /* argv[0]: the first argument; returns an exit status */
 };
 
-/* cmd_daemon.c, cmd_restart.c, cmd_service.c, cmd_servers.c, cmd_tools.c, cmd_mcp.c, cmd_events.c */
+/* cmd_daemon.c, cmd_metrics.c, cmd_restart.c, cmd_service.c, cmd_servers.c, cmd_tools.c, cmd_mcp.c, cmd_events.c */
 int cmd_status(struct ctl *ctl, int argc, char **argv);
+int cmd_metrics(struct ctl *ctl, int argc, char **argv);
 int cmd_reload(struct ctl *ctl, int argc, char **argv);
 int cmd_shutdown(struct ctl *ctl, int argc, char **argv);
 int cmd_restart(struct ctl *ctl, int argc, char **argv);

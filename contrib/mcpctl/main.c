@@ -27,6 +27,8 @@ static const struct command commands[] = {
 	{ "disconnect", "SERVER", "stop a server; the next call starts it again", 1, 1, DAEMON_STARTED,
 	  cmd_disconnect },
 	{ "reconnect", "SERVER", "stop a server and start it anew", 1, 1, DAEMON_STARTED, cmd_reconnect },
+	{ "metrics", "", "calls, latencies, restarts, bytes (--prometheus: for a monitoring system)", 0, 0,
+	  DAEMON_RUNNING, cmd_metrics },
 	{ "rpc", "URL METHOD [JSON]",
 	  "one MCP request straight to an HTTP server, without the daemon; prints the whole answer", 2, 3, DAEMON_NONE,
 	  cmd_rpc },
@@ -47,6 +49,7 @@ static const char options_help[] =
 	"  --no-start         do not start the daemon when none is running\n"
 	"  -o FILE            write images and other binary results to FILE (-: standard output)\n"
 	"  --schema           with tools: show the schemas\n"
+	"  --prometheus       with metrics: all of them, in the text format of Prometheus\n"
 	"  -n LINES           with logs: how many lines\n"
 	"  -f, --follow       with logs: go on with what comes\n"
 	"  --now              with install-service: start the socket, too\n"
@@ -99,12 +102,19 @@ static bool parse_lines(const char *text, unsigned *ret_lines)
 static int parse_options(struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option options[] = {
-		{ "json", no_argument, NULL, 'j' },          { "socket", required_argument, NULL, 's' },
-		{ "timeout", required_argument, NULL, 't' }, { "no-start", no_argument, NULL, 'N' },
-		{ "output", required_argument, NULL, 'o' },  { "schema", no_argument, NULL, 'S' },
-		{ "lines", required_argument, NULL, 'n' },   { "follow", no_argument, NULL, 'f' },
-		{ "now", no_argument, NULL, 'w' },           { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },       { 0 },
+		{ "json", no_argument, NULL, 'j' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "timeout", required_argument, NULL, 't' },
+		{ "no-start", no_argument, NULL, 'N' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "schema", no_argument, NULL, 'S' },
+		{ "prometheus", no_argument, NULL, 'P' },
+		{ "lines", required_argument, NULL, 'n' },
+		{ "follow", no_argument, NULL, 'f' },
+		{ "now", no_argument, NULL, 'w' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ 0 },
 	};
 	for (int c; (c = getopt_long(argc, argv, "o:n:fh", options, NULL)) != -1;) {
 		switch (c) {
@@ -126,6 +136,9 @@ static int parse_options(struct ctl *ctl, int argc, char **argv)
 			break;
 		case 'S':
 			ctl->schema = true;
+			break;
+		case 'P':
+			ctl->prometheus = true;
 			break;
 		case 'n':
 			if (!parse_lines(optarg, &ctl->lines))

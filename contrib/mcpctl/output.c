@@ -16,7 +16,7 @@
 #include "ctl.h"
 
 #define FLUSH_AT 65536
-#define MAX_COLUMNS 8
+#define MAX_COLUMNS 10
 
 static struct buf pending;
 static int write_error; /* the first; nothing is written after it */

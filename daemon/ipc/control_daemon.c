@@ -45,8 +45,7 @@ void control_hello(struct request *r, const struct jsonrpc_message *m)
 	request_result_buf(r, &result);
 }
 
-/* Resident memory in bytes, 0 if it cannot be told. */
-static int64_t resident_bytes(void)
+int64_t control_resident_bytes(void)
 {
 	long pages = 0;
 	FILE *file = fopen("/proc/self/statm", "re");
@@ -155,7 +154,7 @@ void control_status(struct request *r, const struct jsonrpc_message *m)
 	add_config(&result, ipc);
 	add_servers(&result, ipc->options.manager);
 	buf_addf(&result, ",\"clients\":%u,\"inFlight\":%u,\"memory\":{\"rssBytes\":%" PRId64 "}", ipc->n_sessions,
-		 router_in_flight(ipc->options.router), resident_bytes());
+		 router_in_flight(ipc->options.router), control_resident_bytes());
 	add_limits(&result, ipc_limits(ipc));
 	buf_add_char(&result, '}');
 	request_result_buf(r, &result);

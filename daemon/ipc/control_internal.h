@@ -29,6 +29,7 @@ static inline struct control *control_of(const struct session *session)
 /* A method: answers the request, now or later. Its parameters have the types of the table. */
 typedef void control_fn(struct request *r, const struct jsonrpc_message *m);
 control_fn control_hello, control_status, control_reload, control_shutdown, control_discover; /* control_daemon.c */
+control_fn control_metrics;                                                                   /* control_metrics.c */
 control_fn control_servers_list, control_servers_get, control_servers_connect, control_servers_disconnect,
 	control_servers_reconnect, control_servers_release, control_servers_logs; /* control_servers.c */
 control_fn control_tools_list;                                                    /* control_tools.c */
@@ -44,6 +45,9 @@ int64_t control_integer(struct span value, int64_t otherwise);
 /* Whether one more subscription is too many; the request is then answered -32009. */
 bool control_too_many_subscriptions(struct request *r, size_t more);
 void control_answer_limit(struct request *r, enum mcpd_limit limit, const char *message);
+
+/* Resident memory of the daemon in bytes, 0 if it cannot be told. */
+int64_t control_resident_bytes(void);
 
 /* control_events.c: frees what the session has subscribed to. */
 void control_events_done(struct control *control);

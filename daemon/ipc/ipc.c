@@ -2,10 +2,12 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "ipc/control_internal.h"
 #include "ipc/ipc_internal.h"
+#include "router/accounts.h"
 #include "xalloc.h"
 
 const struct limits *ipc_limits(const struct ipc *ipc)
@@ -105,6 +107,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 	};
 	struct ipc *ipc = xnew(struct ipc);
 	ipc->options = *options;
+	ipc->started_at = time(NULL) - (loop_now_ms() - options->started_ms) / 1000;
 	router_set_callbacks(options->router, &callbacks, ipc);
 	return ipc;
 }
@@ -114,6 +117,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 /* A client too many is told so, as far as one write goes, and closed. */
 static void refuse_client(const struct ipc *ipc, int fd)
 {
+	accounts_limit(router_accounts(ipc->options.router), LIMIT_CLIENTS);
 	struct buf line = BUF_INIT, data = BUF_INIT;
 	buf_addf(&data, "{\"limit\":\"%s\",\"value\":%lld}", limit_table[LIMIT_CLIENTS].key,
 		 (long long)ipc_limits(ipc)->value[LIMIT_CLIENTS]);

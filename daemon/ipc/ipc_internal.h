@@ -14,6 +14,8 @@ struct ipc {
 	struct session *leaving;  /* clients that have gone, but for what is unsent */
 	unsigned n_sessions;
 	uint64_t last_session, last_request;
+	int64_t started_at;              /* in seconds since 1970 */
+	uint64_t requests[METHOD_COUNT]; /* of the control dialect */
 	bool calls_stopped;
 	bool closing;
 	loop_fn *closed;

@@ -11,6 +11,7 @@ struct reload {
 	struct reload_options options;
 	struct config_problem *problems;
 	size_t n_problems;
+	struct reload_counts counts;
 };
 
 struct reload *reload_new(const struct reload_options *options)
@@ -88,6 +89,7 @@ int reload_run(struct reload *r, struct manager *manager, struct manager_changes
 {
 	struct manager_changes changes = { .unchanged = (unsigned)manager_count(manager) };
 	struct config *config = reload_load(r);
+	*(config ? &r->counts.ok : &r->counts.failed) += 1;
 	if (config) {
 		manager_configure(manager, config, &changes);
 		log_info("the configuration was reloaded: %u servers added, %u removed, %u changed, %u unchanged",
@@ -100,6 +102,11 @@ int reload_run(struct reload *r, struct manager *manager, struct manager_changes
 	else
 		manager_changes_done(&changes);
 	return config ? 0 : -EINVAL;
+}
+
+struct reload_counts reload_counts(const struct reload *r)
+{
+	return r->counts;
 }
 
 const struct config_problem *reload_problems(const struct reload *r, size_t *ret_n)

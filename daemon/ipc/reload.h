@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "config/config.h"
 #include "manager/manager.h"
@@ -30,5 +31,10 @@ struct config *reload_nothing(const struct reload *reload);
 /* Loads again and gives the manager what came of it. 0; or -EINVAL if nothing was changed: *ret (may be NULL) is then
  * empty but for `unchanged`. Logs the problems. manager_changes_done() for *ret. */
 int reload_run(struct reload *reload, struct manager *manager, struct manager_changes *ret);
+/* How often reload_run() did so, and how often it changed nothing. */
+struct reload_counts {
+	uint64_t ok, failed;
+};
+struct reload_counts reload_counts(const struct reload *reload);
 /* What was wrong at the last attempt, valid until the next. */
 const struct config_problem *reload_problems(const struct reload *reload, size_t *ret_n);

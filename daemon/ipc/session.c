@@ -7,6 +7,7 @@
 #include "ipc/ipc_internal.h"
 #include "log.h"
 #include "loop/stream.h"
+#include "router/accounts.h"
 #include "xalloc.h"
 
 /* How long a client that broke the framing has to read the error before its connection goes. */
@@ -33,6 +34,9 @@ struct session {
 	bool half_closed;  /* the client sends no more */
 	bool paused;
 	uint64_t dropped; /* events, since the client was last told */
+	uint64_t dropped_in_all;
+	struct account_traffic settled; /* what its client's account has already */
+	unsigned account;               /* once the client is not known any more */
 };
 
 struct ipc *session_ipc(const struct session *s)
@@ -58,6 +62,32 @@ struct session *session_next(const struct session *s)
 static const char *label(const struct session *s)
 {
 	return router_client_label(s->ipc->options.router, s->id);
+}
+
+unsigned session_account(const struct session *s)
+{
+	return s->step < SESSION_LINGERING ? router_client_account(s->ipc->options.router, s->id) : s->account;
+}
+
+size_t session_unsent(const struct session *s)
+{
+	return stream_queued(s->stream);
+}
+
+void session_settle(struct session *s)
+{
+	struct account_traffic now = {
+		.received = stream_received(s->stream),
+		.sent = stream_written(s->stream),
+		.dropped = s->dropped_in_all,
+	};
+	struct account_traffic more = {
+		.received = now.received - s->settled.received,
+		.sent = now.sent - s->settled.sent,
+		.dropped = now.dropped - s->settled.dropped,
+	};
+	s->settled = now;
+	accounts_traffic(router_accounts(s->ipc->options.router), session_account(s), &more);
 }
 
 static int64_t soft_limit(const struct session *s)
@@ -117,6 +147,8 @@ static void update_pause(struct session *s)
 	if (paused == s->paused)
 		return;
 	s->paused = paused;
+	if (paused)
+		accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_SOFT);
 	stream_pause(s->stream, paused);
 }
 
@@ -129,6 +161,8 @@ void session_send(struct session *s, const struct buf *lines)
 		update_pause(s);
 		return;
 	}
+	if (r == -ENOBUFS || r == -E2BIG)
+		accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_HARD);
 	if (r == -ENOBUFS || r == -E2BIG)
 		log_client(LOG_LEVEL_WARNING, label(s),
 			   "disconnected, %s (%lld bytes) was reached by what it has not read",
@@ -145,6 +179,7 @@ void session_send_event(struct session *s, const struct buf *lines)
 		return;
 	if (over_soft_limit(s)) {
 		s->dropped++;
+		s->dropped_in_all++;
 		return;
 	}
 	tell_dropped(s);
@@ -196,6 +231,7 @@ static void destroy(struct session *s)
 {
 	if (s->step == SESSION_GONE)
 		return;
+	session_settle(s);
 	s->step = SESSION_GONE;
 	struct ipc *ipc = s->ipc;
 	unlink_session(s);
@@ -258,6 +294,8 @@ static void end(void *arg)
 	assert(s->step == SESSION_ENDING);
 	unlink_session(s);
 	link_session(s, &ipc->leaving);
+	session_settle(s);
+	s->account = session_account(s);
 	s->step = SESSION_LINGERING;
 	s->dialect->on_end(s);
 	router_client_gone(ipc->options.router, s->id);

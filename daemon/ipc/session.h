@@ -43,6 +43,11 @@ struct session *session_next(const struct session *session);
 void session_send(struct session *session, const struct buf *lines);
 /* The same for what may be dropped, and is while the soft limit is passed. */
 void session_send_event(struct session *session, const struct buf *lines);
+/* Brings its client's account up to date. */
+void session_settle(struct session *session);
+/* Bytes that the client has not read yet, and its account's index. */
+size_t session_unsent(const struct session *session);
+unsigned session_account(const struct session *session);
 /* Something the dialect was busy with has ended. */
 void session_idle(struct session *session);
 /* Ends the session in the next pass, without waiting for anything. why: for the debug log. */

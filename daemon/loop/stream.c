@@ -52,7 +52,7 @@ struct stream {
 
 	struct frame *frames, **frames_end;
 	size_t head_sent; /* bytes of the first frame that are out */
-	uint64_t accepted, written;
+	uint64_t received, accepted, written;
 	bool finishing;   /* no more is accepted */
 	bool write_ended; /* nothing more goes out */
 	int broken;       /* on_broken is due with this error */
@@ -198,6 +198,7 @@ static ssize_t read_some(struct stream *s)
 	if (got < 0)
 		return -errno;
 	framer_filled(&s->framer, (size_t)got);
+	s->received += (size_t)got;
 	s->at_eof = got == 0;
 	return got;
 }
@@ -429,6 +430,11 @@ int stream_write(struct stream *s, struct span bytes)
 size_t stream_queued(const struct stream *s)
 {
 	return s->frames ? (size_t)(s->accepted - s->written) : 0;
+}
+
+uint64_t stream_received(const struct stream *s)
+{
+	return s->received;
 }
 
 uint64_t stream_accepted(const struct stream *s)

@@ -55,8 +55,10 @@ struct stream *stream_new(struct loop *loop, int read_fd, int write_fd, const st
 int stream_write(struct stream *stream, struct span bytes);
 /* Bytes accepted but unsent. */
 size_t stream_queued(const struct stream *stream);
+/* Bytes read so far, whether or not they were handed out. */
+uint64_t stream_received(const struct stream *stream);
 /* Bytes accepted so far, and bytes that the kernel has taken of them: a frame that was accepted at offset `a` is
- * wholly unsent as long as stream_written() <= a. Both stay valid after stream_close(), until the pass is over. */
+ * wholly unsent as long as stream_written() <= a. These stay valid after stream_close(), until the pass is over. */
 uint64_t stream_accepted(const struct stream *stream);
 uint64_t stream_written(const struct stream *stream);
 void stream_pause(struct stream *stream, bool paused);

@@ -40,6 +40,7 @@ struct transfer {
 	struct buf body; /* of the request; given back once it has left */
 	size_t body_len, body_sent;
 	bool has_body;
+	struct transfer_traffic *traffic; /* or NULL */
 
 	struct buf head; /* the response's header lines, each NUL-terminated; the first is the status line */
 	size_t max_headers, n_headers, head_bytes, max_header_bytes;
@@ -71,6 +72,8 @@ static size_t on_read(char *to, size_t size, size_t n, void *arg)
 	if (len > 0)
 		memcpy(to, t->body.data + t->body_sent, len);
 	t->body_sent += len;
+	if (t->traffic)
+		t->traffic->sent += len;
 	if (t->body_sent == t->body_len)
 		buf_done(&t->body);
 	return len;
@@ -138,6 +141,8 @@ static size_t on_write(char *bytes, size_t size, size_t n, void *arg)
 		fail(t, TRANSFER_NO_MEMORY);
 		return 0;
 	}
+	if (t->traffic)
+		t->traffic->received += len;
 	task_schedule(t->task);
 	return len;
 }
@@ -366,6 +371,7 @@ struct transfer *transfer_start(struct curl_loop *cl, const struct transfer_requ
 	t->arg = arg;
 	t->max_headers = request->max_headers;
 	t->max_header_bytes = request->max_header_bytes;
+	t->traffic = request->traffic;
 	t->end.detail = t->detail;
 	t->task = task_new(curl_loop_loop(cl), hand_out, t);
 	t->easy = curl_easy_init();

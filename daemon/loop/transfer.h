@@ -58,6 +58,11 @@ struct transfer_callbacks {
 	void (*on_end)(void *arg, const struct transfer_end *end);
 };
 
+/* Bytes of bodies of several transfers. */
+struct transfer_traffic {
+	uint64_t received, sent;
+};
+
 struct transfer_request {
 	const char *method; /* POST, GET, DELETE */
 	const char *url;
@@ -67,6 +72,7 @@ struct transfer_request {
 	bool insecure;              /* the certificate is not checked */
 	int64_t connect_timeout_ms; /* resolving, connecting and TLS; 0: libcurl's default */
 	size_t max_headers, max_header_bytes;
+	struct transfer_traffic *traffic; /* is added to; outlives the transfer; NULL: nobody counts */
 };
 
 /* Never NULL; what fails at once is told by on_end. */

@@ -100,6 +100,8 @@ static void on_closed(void *arg, const char *reason)
 	struct manager *m = inst->m;
 	struct lane *lane = inst->lane;
 	struct server *server = manager_by_id(m, inst->server_id);
+	struct transport_traffic traffic;
+	transport_get_traffic(inst->transport, &traffic);
 	inst->closing = true;
 	inst->lost = true;
 	inst->lane = NULL;
@@ -117,6 +119,7 @@ static void on_closed(void *arg, const char *reason)
 	if (!server)
 		return;
 	server->n_instances--;
+	server_add_traffic(server, &traffic);
 	if (lane) {
 		lane->instance = NULL;
 		lane_lost(lane, reason, false);
@@ -155,6 +158,7 @@ static void on_notification(void *arg, struct span method, struct span params)
 		listen_acknowledged(inst, params);
 		return;
 	}
+	inst->lane->server->counters.notifications++;
 	if (json_string_is(method, "notifications/tools/list_changed"))
 		watch_list_changed(inst);
 	if (!inst->lane->catalogue)
@@ -166,6 +170,8 @@ static void on_request(void *arg, uint64_t number, struct span method, struct sp
 {
 	struct instance *inst = arg;
 	inst->heard_ms = loop_now_ms();
+	if (inst->lane)
+		inst->lane->server->counters.questions++;
 	questions_ask(inst, number, method, params, proof, owner, call);
 }
 
@@ -259,6 +265,7 @@ struct instance *instance_start(struct lane *lane, bool skip_probe)
 	TAILQ_INSERT_TAIL(&m->instances, inst, link);
 	m->n_instances++;
 	server->n_instances++;
+	server->counters.starts++;
 	if (server->cfg->connect_timeout_ms > 0)
 		timer_set(inst->connect_timer,
 			  loop_now_ms() + server->cfg->connect_timeout_ms + PROBE_GRACE_MS + CONNECT_MARGIN_MS);

@@ -339,6 +339,10 @@ static void fail_lane(struct lane *lane, enum server_state state, const struct t
 
 void lane_connected(struct lane *lane)
 {
+	struct server_counters *counters = &lane->server->counters;
+	counters->connects++;
+	counters->restarts += lane->after_loss;
+	lane->after_loss = false;
 	lane->trial = false;
 	reconnect_connected(&lane->reconnect);
 	set_state(lane, SERVER_CONNECTED, lane->catalogue ? "to list its tools" : NULL);
@@ -358,6 +362,8 @@ void lane_lost(struct lane *lane, const char *reason, bool at_once)
 	lane->accepting = false;
 	if (server->m->phase == MANAGER_CLOSING)
 		return;
+	*(was_connected ? &server->counters.losses : &server->counters.connect_failures) += 1;
+	lane->after_loss |= was_connected;
 	server_note_error(server, reason);
 	if (lane->trial) {
 		fail_lane(lane, SERVER_FAILED, &(struct transport_reply){ .message = reason });
@@ -365,6 +371,7 @@ void lane_lost(struct lane *lane, const char *reason, bool at_once)
 	}
 	int64_t delay = reconnect_loss(&lane->reconnect, loop_now_ms());
 	if (delay < 0) {
+		server->counters.breaker_openings++;
 		char *message = xasprintf(
 			"%s (lost more than %d times within %d s: given up; \"mcpctl connect %s\", another "
 			"configuration, or a call in %d s tries again)",
@@ -396,6 +403,7 @@ void lane_attempt_failed(struct lane *lane, const struct mcp_failure *failure)
 		server_forget_era(server);
 	instance_end(inst);
 	if (kind == MCP_FAIL_PERMANENT || kind == MCP_FAIL_NEEDS_AUTH) {
+		server->counters.connect_failures++;
 		server_note_error(server, told.message);
 		fail_lane(lane, kind == MCP_FAIL_NEEDS_AUTH ? SERVER_NEEDS_AUTH : SERVER_FAILED, &told);
 	} else if (kind == MCP_FAIL_RETRY_LEGACY || again) {

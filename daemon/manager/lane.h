@@ -35,6 +35,7 @@ struct lane {
 	bool accepting;            /* calls may be sent: connected, and those that had waited were sent first */
 	bool blocked;              /* the next instance starts when the last one of the server has gone (exclusive) */
 	bool trial;                /* this attempt is the only one */
+	bool after_loss;           /* a connection was lost, and none made since */
 	struct reconnect reconnect;
 	int64_t next_attempt_ms, retry_after_ms;
 	struct timer *timer, *loss_timer, *idle_timer;

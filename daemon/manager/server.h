@@ -2,6 +2,7 @@
 #pragma once
 
 #include "manager/manager.h"
+#include "metrics.h"
 
 struct server_instance_info {
 	uint64_t client;
@@ -37,9 +38,25 @@ struct server_info {
 	const char *advice; /* e.g. to set `sharing`, after a question had to be refused; NULL: none */
 };
 
+/* What only grows, from when the server was configured (PROTOCOL "daemon/metrics"). */
+struct server_counters {
+	uint64_t starts;   /* connections begun */
+	uint64_t connects; /* made, the tools listed */
+	uint64_t connect_failures, losses;
+	uint64_t restarts; /* made again after a loss */
+	uint64_t breaker_openings;
+	uint64_t received_bytes, sent_bytes;
+	uint64_t stderr_lines, noise_lines;
+	uint64_t notifications, questions; /* that came from it */
+	struct histogram wait;             /* from server_call() until the call was sent first */
+};
+
 uint64_t server_id(const struct server *server);
 const char *server_name(const struct server *server);
 void server_get_info(struct server *server, struct server_info *ret);
+/* ret_unsent: bytes that it has not taken yet; ret_connections: those that are being made or ended included. */
+void server_get_counters(const struct server *server, struct server_counters *ret, uint64_t *ret_unsent,
+			 unsigned *ret_connections);
 /* The last n lines of its log, oldest first: calls fn for each. */
 void server_walk_log(struct server *server, unsigned n, void (*fn)(void *arg, const char *at, struct span text),
 		     void *arg);

@@ -244,6 +244,9 @@ static struct span schema_of(struct server *server, const struct server_call *ca
 
 static void enter_sent(struct server_call *call, struct lane *lane, struct instance *inst)
 {
+	if (call->entered_us)
+		histogram_observe(&lane->server->counters.wait, loop_now_us() - call->entered_us);
+	call->entered_us = 0;
 	call->lane = lane;
 	call->instance = inst;
 	inst->calls++;
@@ -349,6 +352,7 @@ static struct server_call *new_call(struct server *server, const struct server_c
 	call->id = manager_next_id(server->m);
 	call->server_id = server->id;
 	call->client = options->client;
+	call->entered_us = loop_now_us();
 	call->method = options->method;
 	call->params = options->params;
 	call->log_level = options->log_level;

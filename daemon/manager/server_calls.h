@@ -26,6 +26,7 @@ struct server_call {
 	char *copy;
 	int64_t timeout_ms;  /* 0: none */
 	int64_t deadline_ms; /* on loop_now_ms(); 0: none */
+	int64_t entered_us;  /* on loop_now_us(); 0: it was sent once */
 	struct timer *timer; /* while waiting */
 	bool want_progress, relay_input_required, retry_safe, kept, finished;
 	bool repeated; /* it was sent a second time */

@@ -36,6 +36,7 @@ struct server {
 	enum mcp_era era, stored_era; /* remembered for the definition, here and on disk */
 	struct server_facts_copy *facts;
 
+	struct server_counters counters; /* without what passes on connections that are there */
 	struct server_log log;
 	struct history history;
 	char connected_at[TIMESTAMP_TEXT];
@@ -84,5 +85,7 @@ void server_forget_era(struct server *server);
 /* Takes tools and era from the disk, in place of what is known. */
 void server_load_cache(struct server *server);
 unsigned server_count_calls(const struct server *server, unsigned *ret_waiting);
+/* What has passed on a connection that has closed. */
+void server_add_traffic(struct server *server, const struct transport_traffic *traffic);
 /* An instance of it has closed for good. */
 void server_instance_gone(struct server *server);

@@ -137,6 +137,7 @@ void server_add_log(struct server *server, const char *prefix, struct span text)
 {
 	struct manager *m = server->m;
 	char *whole = NULL;
+	*(*prefix ? &server->counters.noise_lines : &server->counters.stderr_lines) += 1;
 	if (*prefix) {
 		size_t max = (size_t)m->limits.value[LIMIT_LOG_LINE_BYTES];
 		int len = (int)(text.len < max ? text.len : max);

@@ -18,7 +18,7 @@ struct row {
 	struct row *next, *prev; /* of the same client */
 	struct row *next_settled;
 	struct call_info info;
-	int64_t started_ms;
+	int64_t started_us;
 	struct span token;
 	const char *settled; /* the result of a row that asks no server */
 	call_watch_fn *watch;
@@ -116,7 +116,8 @@ static void end_row(void *arg, const struct transport_reply *reply)
 	unlink_from_asker(row);
 	idmap_remove(&calls->rows, row->info.row);
 	calls->tombstones -= row->info.client_gone;
-	row->info.duration_ms = loop_now_ms() - row->started_ms;
+	row->info.duration_us = loop_now_us() - row->started_us;
+	row->info.duration_ms = row->info.duration_us / 1000;
 	row->info.outcome = row->info.client_gone ? OUTCOME_CLIENT_GONE : mcpd_outcome_of(reply->code);
 	if (row->watch)
 		reply = row->watch(row->watch_arg, &row->info, reply);
@@ -216,6 +217,7 @@ static struct row *new_row(struct calls *calls, const struct call_options *o)
 	row->calls = calls;
 	row->info.row = ++calls->last_row;
 	row->info.client = o->client;
+	row->info.account = o->account;
 	row->info.server = server_id(o->server);
 	row->info.server_name = keep(&at, kept_name).ptr;
 	at++;
@@ -224,7 +226,7 @@ static struct row *new_row(struct calls *calls, const struct call_options *o)
 	row->info.method = keep(&at, o->method);
 	row->info.name = keep(&at, name);
 	row->token = keep(&at, o->token);
-	row->started_ms = loop_now_ms();
+	row->started_us = loop_now_us();
 	row->watch = o->watch;
 	row->watch_arg = o->watch_arg;
 	row->done = o->done;

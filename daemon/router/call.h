@@ -24,12 +24,13 @@ struct call_info {
 	uint64_t row;
 	uint64_t client;          /* 0: the daemon itself */
 	const char *client_label; /* as it was when it asked; "" for the daemon itself */
+	unsigned account;         /* its name's index (router/accounts.h) */
 	uint64_t server;          /* id: it may be gone, see manager_by_id() */
 	uint64_t upstream;        /* server_call()'s number, 0 if the server was not asked */
 	const char *server_name;
 	struct span method; /* JSON string, as asked */
 	struct span name;   /* JSON string: the tool or prompt, or absent */
-	int64_t duration_ms;
+	int64_t duration_ms, duration_us;
 	unsigned queue_position; /* of an exclusive server's queue at the end; 0: was not waiting */
 	bool resent;             /* sent again after a loss (M6) */
 	bool client_gone;
@@ -45,6 +46,7 @@ typedef const struct transport_reply *call_watch_fn(void *arg, const struct call
 struct call_options {
 	uint64_t client;          /* 0: the daemon itself */
 	const char *client_label; /* for people; NULL: none */
+	unsigned account;         /* its name's index (router/accounts.h) */
 	struct server *server;
 	struct span method, params; /* JSON as written; params may be absent */
 	struct span name;           /* for events: JSON string, or absent */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/buf.h"
 #include "proto/json_iter.h"
@@ -18,6 +19,7 @@ struct client {
 	char *capabilities; /* or NULL */
 	unsigned abilities;
 	bool modern;
+	unsigned account;
 };
 
 struct clients {
@@ -160,4 +162,23 @@ const char *clients_label(const struct clients *clients, uint64_t id)
 {
 	const struct client *c = idmap_get(&clients->map, id);
 	return c ? c->label : "";
+}
+
+struct span clients_name(const struct clients *clients, uint64_t id)
+{
+	const char *label = clients_label(clients, id), *end = strrchr(label, '#');
+	return (struct span){ label, end ? (size_t)(end - label) : 0 };
+}
+
+void clients_set_account(struct clients *clients, uint64_t id, unsigned account)
+{
+	struct client *c = idmap_get(&clients->map, id);
+	if (c)
+		c->account = account;
+}
+
+unsigned clients_account(const struct clients *clients, uint64_t id)
+{
+	const struct client *c = idmap_get(&clients->map, id);
+	return c ? c->account : 0;
 }

@@ -40,3 +40,8 @@ const char *clients_capabilities(void *clients, uint64_t id);
 /* For people, unique: "NAME#ID", or "#ID" for one that gave no name. Valid until the client is described anew or has
  * gone; "" if unknown. */
 const char *clients_label(const struct clients *clients, uint64_t id);
+/* The name alone, as the label has it and valid as long; empty if it gave none or is unknown. */
+struct span clients_name(const struct clients *clients, uint64_t id);
+/* The index of its name in router/accounts.h; 0 if unknown. */
+void clients_set_account(struct clients *clients, uint64_t id, unsigned account);
+unsigned clients_account(const struct clients *clients, uint64_t id);

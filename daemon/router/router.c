@@ -4,6 +4,7 @@
 
 #include "log.h"
 #include "proto/json_iter.h"
+#include "router/accounts.h"
 #include "router/call_log.h"
 #include "router/clients.h"
 #include "router/log_level.h"
@@ -19,6 +20,7 @@ struct router {
 	struct subscriptions *subscriptions;
 	struct log_levels *log_levels;
 	struct call_log call_log;
+	struct accounts *accounts;
 	const struct router_callbacks *callbacks; /* or NULL */
 	void *arg;
 };
@@ -39,6 +41,7 @@ static void on_server_removed(void *arg, const char *name)
 	struct router *r = arg;
 	subscriptions_on_server_removed(r->subscriptions);
 	log_levels_on_server_removed(r->log_levels);
+	accounts_server_removed(r->accounts);
 	TELL(r, on_server_removed, name);
 }
 
@@ -109,6 +112,7 @@ static void on_call_end(void *arg, const struct call_info *info, const struct tr
 {
 	struct router *r = arg;
 	call_log_ended(&r->call_log, info);
+	accounts_call(r->accounts, info, reply);
 	questions_call_ended(r->questions, info->server, info->upstream);
 	log_levels_ended(r->log_levels, info->row);
 	TELL(r, on_call_end, info, reply);
@@ -135,6 +139,7 @@ void router_attach(struct router *r, struct loop *loop, struct manager *manager)
 {
 	static const struct question_callbacks question_callbacks = { ask, withdraw };
 	r->manager = manager;
+	r->accounts = accounts_new(manager);
 	r->calls = calls_new(loop, manager, on_call_end, r);
 	r->questions = questions_new(manager, r->clients, &question_callbacks, r);
 	r->subscriptions = subscriptions_new(manager, r->calls, r->clients);
@@ -156,6 +161,7 @@ void router_free(struct router *r)
 	questions_free(r->questions);
 	subscriptions_free(r->subscriptions);
 	log_levels_free(r->log_levels);
+	accounts_free(r->accounts);
 	clients_free(r->clients);
 	free(r);
 }
@@ -163,20 +169,35 @@ void router_free(struct router *r)
 void router_client_add(struct router *r, uint64_t client)
 {
 	clients_add(r->clients, client);
+	clients_set_account(r->clients, client, ACCOUNT_UNNAMED);
 	log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "connected");
 }
 
 int router_client_describe(struct router *r, uint64_t client, struct span name, struct span capabilities)
 {
 	int rc = clients_describe(r->clients, client, name, capabilities);
-	if (rc == 0)
-		log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "said who it is");
-	return rc;
+	if (rc < 0)
+		return rc;
+	size_t max_names = (size_t)manager_config(r->manager)->limits.value[LIMIT_CLIENT_NAMES];
+	clients_set_account(r->clients, client,
+			    accounts_client(r->accounts, clients_name(r->clients, client), max_names));
+	log_client(LOG_LEVEL_DEBUG, clients_label(r->clients, client), "said who it is");
+	return 0;
 }
 
 void router_client_set_modern(struct router *r, uint64_t client)
 {
 	clients_set_modern(r->clients, client);
+}
+
+unsigned router_client_account(const struct router *r, uint64_t client)
+{
+	return clients_account(r->clients, client);
+}
+
+struct accounts *router_accounts(struct router *r)
+{
+	return r->accounts;
 }
 
 const char *router_client_label(const struct router *r, uint64_t client)
@@ -217,6 +238,7 @@ uint64_t router_request(struct router *r, const struct call_options *o)
 {
 	struct call_options options = *o;
 	options.client_label = clients_label(r->clients, o->client);
+	options.account = clients_account(r->clients, o->client);
 	if (!o->request_log_level.ptr) {
 		options.log_level = log_levels_of(r->log_levels, o->client, server_id(o->server));
 		return start(r, &options);

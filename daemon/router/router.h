@@ -14,6 +14,7 @@
 #include "router/call.h"
 
 struct router;
+struct accounts;
 
 /* A notification of a server, on its way to those who asked for them. */
 struct router_notification {
@@ -54,12 +55,15 @@ int router_client_describe(struct router *router, uint64_t client, struct span n
 /* As clients_set_modern(). */
 void router_client_set_modern(struct router *router, uint64_t client);
 const char *router_client_label(const struct router *router, uint64_t client);
+/* The index of its name in the accounts. */
+unsigned router_client_account(const struct router *router, uint64_t client);
+struct accounts *router_accounts(struct router *router);
 /* Cancels its calls, ends its questions, subscriptions, levels and instances. Nothing is called back for it any more.
  */
 void router_client_gone(struct router *router, uint64_t client);
 
 /* A client's request to a server: as calls_start(); what mcpd keeps account of (resources/subscribe and unsubscribe,
- * logging/setLevel) goes through its module. watch, log_level, client_label and kept of the options are the router's
+ * logging/setLevel) goes through its module. watch, log_level, client_label, account and kept of the options are the router's
  * to set. */
 uint64_t router_request(struct router *router, const struct call_options *options);
 /* Whether router_request() with these would add a resource subscription. */

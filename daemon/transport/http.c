@@ -97,6 +97,7 @@ struct transfer *http_transfer(struct http *h, const char *method, const char *u
 						    .connect_timeout_ms = h->connect_timeout_ms,
 						    .max_headers = (size_t)http_limit(h, LIMIT_HTTP_HEADERS),
 						    .max_header_bytes = (size_t)http_limit(h, LIMIT_HTTP_HEADER_BYTES),
+						    .traffic = &h->traffic,
 					    },
 					    callbacks, arg);
 	http_lines_free(lines);
@@ -347,6 +348,14 @@ static void on_late(void *arg, uint64_t number)
 		h->base.callbacks.on_late_answer(h->base.arg, number);
 }
 
+static void http_get_traffic(const struct transport *t, struct transport_traffic *ret)
+{
+	const struct http *h = (const struct http *)t;
+	*ret = (struct transport_traffic){ .received = h->traffic.received, .sent = h->traffic.sent };
+	for (const struct exchange *x = h->exchanges; x; x = x->next)
+		ret->unsent += x->transfer ? transfer_unsent(x->transfer) : 0;
+}
+
 static const struct transport_ops http_ops = {
 	.kind = TRANSPORT_HTTP,
 	.connect = http_connect,
@@ -360,6 +369,7 @@ static const struct transport_ops http_ops = {
 	.set_protocol = http_set_protocol,
 	.listen = http_listen,
 	.pid = http_pid,
+	.get_traffic = http_get_traffic,
 	.close = http_close,
 	.free = http_free,
 };

@@ -64,6 +64,7 @@ struct http {
 	struct exchange *exchanges;
 	unsigned n_asking, n_responding, n_draining;
 	size_t buffered; /* bytes of unfinished responses */
+	struct transfer_traffic traffic;
 
 	struct http_listener listener;
 	struct http_sse sse;

@@ -73,11 +73,25 @@ static void tell_closed(struct stdio *s)
 	free(reason);
 }
 
+static void stdio_get_traffic(const struct transport *t, struct transport_traffic *ret)
+{
+	const struct stdio *s = of(t);
+	*ret = s->traffic;
+	if (s->io)
+		*ret = (struct transport_traffic){
+			.received = stream_received(s->io),
+			.sent = stream_written(s->io),
+			.unsent = stream_queued(s->io),
+		};
+}
+
 static void on_process_ended(void *arg)
 {
 	struct stdio *s = arg;
 	/* The last words; what is left on stdout is of no use any more. */
 	stream_drain(s->err, DRAIN_BYTES);
+	stdio_get_traffic(&s->base, &s->traffic);
+	s->traffic.unsent = 0;
 	stream_close(s->io);
 	stream_close(s->err);
 	s->io = s->err = NULL;
@@ -409,6 +423,7 @@ static const struct transport_ops stdio_ops = {
 	.set_protocol = stdio_set_protocol,
 	.listen = stdio_listen,
 	.pid = stdio_pid,
+	.get_traffic = stdio_get_traffic,
 	.close = stdio_close,
 	.free = stdio_free,
 };

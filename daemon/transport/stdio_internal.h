@@ -44,6 +44,7 @@ struct stdio {
 
 	struct process *process;
 	struct stream *io, *err;
+	struct transport_traffic traffic; /* once io has gone */
 	struct pending *pending;
 	struct stdio_notify *notifies, **notifies_end;
 	struct task *task;

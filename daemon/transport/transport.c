@@ -66,6 +66,11 @@ pid_t transport_pid(const struct transport *t)
 	return t->ops->pid(t);
 }
 
+void transport_get_traffic(const struct transport *t, struct transport_traffic *ret)
+{
+	t->ops->get_traffic(t, ret);
+}
+
 void transport_close(struct transport *t)
 {
 	t->ops->close(t);

@@ -80,6 +80,11 @@ struct transport_callbacks {
 	void (*on_listener_end)(void *arg, int http_status, const char *message);
 };
 
+/* Bytes of messages, from the start: lines of stdin and stdout, bodies of HTTP; unsent: those now queued. */
+struct transport_traffic {
+	uint64_t received, sent, unsent;
+};
+
 enum transport_kind { TRANSPORT_STDIO, TRANSPORT_HTTP };
 
 /* A transport is made by stdio_new() or http_new() with its callbacks and their arg. */
@@ -106,6 +111,8 @@ void transport_set_protocol(struct transport *t, const char *version, bool moder
 void transport_listen(struct transport *t);
 enum transport_kind transport_kind_of(const struct transport *t);
 pid_t transport_pid(const struct transport *t); /* 0 if there is no process */
+/* Also after on_close, until transport_free(). */
+void transport_get_traffic(const struct transport *t, struct transport_traffic *ret);
 void transport_close(struct transport *t);
 void transport_free(struct transport *t);
 
@@ -128,6 +135,7 @@ struct transport_ops {
 	void (*set_protocol)(struct transport *t, const char *version, bool modern);
 	void (*listen)(struct transport *t);
 	pid_t (*pid)(const struct transport *t);
+	void (*get_traffic)(const struct transport *t, struct transport_traffic *ret);
 	void (*close)(struct transport *t);
 	void (*free)(struct transport *t);
 };

@@ -156,6 +156,8 @@ def test_every_answer_is_as_described(discovered):
     for name in ('fake', 'time', 'own', 'turns', 'bad', 'off', 'down'):
         run('servers/get', {'server': name})
     run('daemon/status')
+    for params in (None, {'format': 'json'}, {'format': 'prometheus'}):
+        run('daemon/metrics', params)
     run('servers/list')
     for method in ('servers/reconnect', 'servers/disconnect', 'servers/connect'):
         run(method, {'server': 'fake', 'timeoutMs': 60000})

@@ -289,6 +289,14 @@ void server_get_info(struct server *server, struct server_info *ret)
 				     .last_error = server->error };
 }
 
+void server_get_counters(const struct server *server, struct server_counters *ret, uint64_t *ret_unsent,
+			 unsigned *ret_connections)
+{
+	*ret = (struct server_counters){ .starts = 1 };
+	*ret_unsent = 0;
+	*ret_connections = server->state == SERVER_CONNECTED;
+}
+
 void server_walk_log(struct server *server, unsigned n, void (*fn)(void *arg, const char *at, struct span text),
 		     void *arg)
 {

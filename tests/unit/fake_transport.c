@@ -24,6 +24,7 @@ struct fake_transport {
 	bool modern;
 	unsigned listens;
 	struct buf methods;
+	struct transport_traffic traffic;
 };
 
 static struct fake_transport *fake_of(const struct transport *t)
@@ -274,6 +275,16 @@ static void fake_free(struct transport *t)
 	loop_bury(fake_of(t)->loop, t, free_fake);
 }
 
+static void fake_get_traffic(const struct transport *t, struct transport_traffic *ret)
+{
+	*ret = fake_of(t)->traffic;
+}
+
+void fake_set_traffic(struct fake_transport *fake, uint64_t received, uint64_t sent, uint64_t unsent)
+{
+	fake->traffic = (struct transport_traffic){ received, sent, unsent };
+}
+
 static struct transport_ops fake_ops_for(enum transport_kind kind)
 {
 	return (struct transport_ops){
@@ -289,6 +300,7 @@ static struct transport_ops fake_ops_for(enum transport_kind kind)
 		.set_protocol = fake_set_protocol,
 		.listen = fake_listen,
 		.pid = fake_pid,
+		.get_traffic = fake_get_traffic,
 		.close = fake_close,
 		.free = fake_free,
 	};

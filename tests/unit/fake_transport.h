@@ -86,5 +86,7 @@ void fake_request(struct fake_transport *fake, const char *id, const char *metho
 		  const struct fake_sent *on);
 void fake_log(struct fake_transport *fake, const char *text);
 void fake_listener_end(struct fake_transport *fake, int http_status, const char *message);
+/* What has passed so far. */
+void fake_set_traffic(struct fake_transport *fake, uint64_t received, uint64_t sent, uint64_t unsent);
 /* The server has gone: everything pending fails, then on_close. */
 void fake_exit(struct fake_transport *fake, const char *reason);
