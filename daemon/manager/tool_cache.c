@@ -107,17 +107,29 @@ void tool_cache_entry_done(struct tool_cache_entry *entry)
 	memset(entry, 0, sizeof *entry);
 }
 
+/* 0, or the errno of what could not be made first: with a read-only home, not that its child is then missing. */
+static int make_dir(char *dir)
+{
+	if (mkdir(dir, 0700) == 0 || errno == EEXIST)
+		return 0;
+	int error = errno == ENOENT ? 0 : errno;
+	/* The parents ($XDG_CACHE_HOME itself) may be missing on a fresh account. */
+	for (char *slash = strchr(dir + 1, '/'); slash && !error; slash = strchr(slash + 1, '/')) {
+		*slash = '\0';
+		if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+			error = errno;
+		*slash = '/';
+	}
+	if (!error && mkdir(dir, 0700) < 0 && errno != EEXIST)
+		error = errno;
+	return error;
+}
+
 static int open_dir(struct tool_cache *cache, bool make)
 {
-	if (make && mkdir(cache->dir, 0700) < 0 && errno == ENOENT) {
-		/* The parents ($XDG_CACHE_HOME itself) may be missing on a fresh account. */
-		for (char *slash = strchr(cache->dir + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
-			*slash = '\0';
-			(void)mkdir(cache->dir, 0700);
-			*slash = '/';
-		}
-		(void)mkdir(cache->dir, 0700);
-	}
+	int error = make ? make_dir(cache->dir) : 0;
+	if (error)
+		return -error;
 	int fd = open(cache->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }
