@@ -19,6 +19,8 @@
 	  "requests of one client in flight")                                                                          \
 	X(REQUESTS_PER_SERVER, "maxRequestsPerServer", 4096, 1, 1000000, "requests",                                   \
 	  "requests to one server waiting or in flight")                                                               \
+	X(FAIR_WINDOW, "fairWindow", 8, 1, 1000000, "calls",                                                           \
+	  "calls of one client sent to a shared server that answers them one by one; its others wait their turn")      \
 	X(CLIENT_QUEUE_SOFT, "clientQueueSoftBytes", 8LL << 20, 65536, 1LL << 32, "bytes",                             \
 	  "unsent bytes to one client past which its events are dropped and its requests are not read")                \
 	X(CLIENT_QUEUE_HARD, "clientQueueHardBytes", 256LL << 20, 1 << 20, 1LL << 34, "bytes",                         \

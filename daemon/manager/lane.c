@@ -12,7 +12,9 @@
 static void on_timer(void *arg);
 static void on_loss_timer(void *arg);
 static void on_idle_timer(void *arg);
+static void on_stall_timer(void *arg);
 static void release(void *arg);
+static void pump(void *arg);
 
 struct lane *lane_new(struct server *server, uint64_t owner, bool catalogue)
 {
@@ -27,7 +29,10 @@ struct lane *lane_new(struct server *server, uint64_t owner, bool catalogue)
 	lane->timer = timer_new(loop, on_timer, lane);
 	lane->loss_timer = timer_new(loop, on_loss_timer, lane);
 	lane->idle_timer = timer_new(loop, on_idle_timer, lane);
+	lane->stall_timer = timer_new(loop, on_stall_timer, lane);
 	lane->task = task_new(loop, release, lane);
+	lane->pump = task_new(loop, pump, lane);
+	turns_init(&lane->turns);
 	TAILQ_INIT(&lane->waiting);
 	TAILQ_INIT(&lane->sent);
 	TAILQ_INSERT_TAIL(&server->lanes, lane, link);
@@ -41,7 +46,9 @@ static void halt(struct lane *lane)
 	timer_cancel(lane->timer);
 	timer_cancel(lane->loss_timer);
 	timer_cancel(lane->idle_timer);
+	timer_cancel(lane->stall_timer);
 	task_cancel(lane->task);
+	task_cancel(lane->pump);
 	lane->accepting = lane->blocked = lane->trial = false;
 	lane->next_attempt_ms = 0;
 	if (inst)
@@ -69,8 +76,11 @@ void lane_free(struct lane *lane)
 	/* They complete by themselves, as calls of no lane. */
 	while ((call = TAILQ_FIRST(&lane->sent))) {
 		TAILQ_REMOVE(&lane->sent, call, link);
+		turns_returned(call);
+		turns_part(call);
 		call->lane = NULL;
 	}
+	turns_forget(lane);
 	TAILQ_REMOVE(&server->lanes, lane, link);
 	if (server->main == lane)
 		server->main = NULL;
@@ -79,7 +89,9 @@ void lane_free(struct lane *lane)
 	timer_free(lane->timer);
 	timer_free(lane->loss_timer);
 	timer_free(lane->idle_timer);
+	timer_free(lane->stall_timer);
 	task_free(lane->task);
+	task_free(lane->pump);
 	reply_drop(&lane->failure);
 	free(lane);
 }
@@ -148,6 +160,7 @@ static void enqueue(struct lane *lane, struct server_call *call)
 	call->lane = lane;
 	TAILQ_INSERT_TAIL(&lane->waiting, call, link);
 	lane->n_waiting++;
+	turns_enqueue(lane, call);
 	timer_cancel(lane->idle_timer);
 }
 
@@ -174,17 +187,69 @@ static void suspect(struct lane *lane, struct instance *inst)
 		timer_set(lane->loss_timer, loop_now_ms() + LANE_LOSS_GRACE_MS);
 }
 
-static void send_or_wait(struct lane *lane, struct server_call *call)
+static bool can_send(struct lane *lane)
 {
 	struct instance *inst = lane->instance;
 	if (lane->accepting && inst && !transport_is_connected(inst->transport))
 		suspect(lane, inst);
-	if (lane->accepting && inst && !inst->lost) {
+	return lane->accepting && inst && !inst->lost;
+}
+
+/* If it goes on like this, the next one is sent out of turn. */
+static void watch_stall(struct lane *lane)
+{
+	if (!timer_is_set(lane->stall_timer))
+		timer_set(lane->stall_timer, loop_now_ms() + turns_stall_ms(lane));
+}
+
+static void send_or_wait(struct lane *lane, struct server_call *call)
+{
+	if (!can_send(lane)) {
+		enqueue(lane, call);
+	} else if (turns_may_pass(lane, call)) {
 		timer_cancel(lane->idle_timer);
-		server_call_send(call, lane, inst);
+		server_call_send(call, lane, lane->instance);
 	} else {
 		enqueue(lane, call);
+		watch_stall(lane);
 	}
+}
+
+/* Sends what waits, as far as turns allow it. */
+static void pump(void *arg)
+{
+	struct lane *lane = arg;
+	struct server_call *call;
+	while (can_send(lane) && (call = turns_next(lane))) {
+		if (server_call_overdue(call))
+			continue;
+		server_call_leave(call);
+		server_call_send(call, lane, lane->instance);
+	}
+	if (lane->accepting && lane->n_waiting)
+		watch_stall(lane);
+	else
+		timer_cancel(lane->stall_timer);
+	lane_check_idle(lane);
+}
+
+void lane_answered(struct lane *lane, const struct server_call *call)
+{
+	turns_answered(lane, call);
+	timer_cancel(lane->stall_timer); /* pump() sets it again */
+}
+
+void lane_pump_later(struct lane *lane)
+{
+	if (lane->n_waiting)
+		task_schedule(lane->pump);
+}
+
+static void on_stall_timer(void *arg)
+{
+	struct lane *lane = arg;
+	turns_stalled(lane);
+	pump(lane);
 }
 
 void lane_submit(struct lane *lane, struct server_call *call)
@@ -227,7 +292,7 @@ static void release(void *arg)
 	uint64_t server_id = server->id, lane_id = lane->id;
 	if (lane->state != SERVER_CONNECTED || !lane->instance || lane->instance->lost)
 		return;
-	lane->accepting = true;
+	lane->accepting = lane->restoring = true;
 	if (!lane->catalogue)
 		m->callbacks.on_reconnected(m->arg, server, lane->owner);
 	/* It may have changed anything. */
@@ -237,25 +302,17 @@ static void release(void *arg)
 	TAILQ_FOREACH(lane, &server->lanes, link)
 	if (lane->id == lane_id)
 		break;
-	if (!lane || lane->state != SERVER_CONNECTED || !lane->accepting)
+	if (!lane)
+		return;
+	lane->restoring = false;
+	if (lane->state != SERVER_CONNECTED || !lane->accepting)
 		return;
 	if (lane->catalogue) {
 		lane_stop(lane, "its tools are known", false);
 		return;
 	}
 	listen_begin(lane->instance);
-	struct server_call_list waiting = TAILQ_HEAD_INITIALIZER(waiting);
-	TAILQ_CONCAT(&waiting, &lane->waiting, link);
-	lane->n_waiting = 0;
-	for (struct server_call *call; (call = TAILQ_FIRST(&waiting));) {
-		TAILQ_REMOVE(&waiting, call, link);
-		call->lane = NULL;
-		if (call->deadline_ms && loop_now_ms() >= call->deadline_ms)
-			enqueue(lane, call); /* its own clock ends it */
-		else
-			send_or_wait(lane, call);
-	}
-	lane_check_idle(lane);
+	pump(lane);
 }
 
 /* ---- idle ---- */
@@ -344,6 +401,7 @@ void lane_connected(struct lane *lane)
 	counters->restarts += lane->after_loss;
 	lane->after_loss = false;
 	lane->trial = false;
+	turns_forget(lane);
 	reconnect_connected(&lane->reconnect);
 	set_state(lane, SERVER_CONNECTED, lane->catalogue ? "to list its tools" : NULL);
 	orders_lane_connected(lane);
@@ -358,7 +416,9 @@ void lane_lost(struct lane *lane, const char *reason, bool at_once)
 		reason = "the connection was closed";
 	timer_cancel(lane->loss_timer);
 	timer_cancel(lane->idle_timer);
+	timer_cancel(lane->stall_timer);
 	task_cancel(lane->task);
+	task_cancel(lane->pump);
 	lane->accepting = false;
 	if (server->m->phase == MANAGER_CLOSING)
 		return;

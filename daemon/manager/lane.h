@@ -17,6 +17,7 @@
 #include "manager/outbox.h"
 #include "manager/reconnect.h"
 #include "manager/server.h"
+#include "manager/turns.h"
 
 struct instance;
 
@@ -36,13 +37,16 @@ struct lane {
 	bool blocked;              /* the next instance starts when the last one of the server has gone (exclusive) */
 	bool trial;                /* this attempt is the only one */
 	bool after_loss;           /* a connection was lost, and none made since */
+	bool restoring;            /* what is called now goes before all that waits: it was there before */
 	struct reconnect reconnect;
 	int64_t next_attempt_ms, retry_after_ms;
-	struct timer *timer, *loss_timer, *idle_timer;
+	struct timer *timer, *loss_timer, *idle_timer, *stall_timer;
 	struct task *task;              /* releases the waiting calls */
+	struct task *pump;              /* sends those whose turn has come */
 	struct transport_reply failure; /* failed, needs-auth: what calls are told. Its texts belong to the lane */
 	struct server_call_list waiting, sent;
 	unsigned n_waiting, n_sent;
+	struct turns turns;
 	TAILQ_ENTRY(lane) link;
 };
 
@@ -55,6 +59,10 @@ void lane_start(struct lane *lane, const char *why);
 void lane_stop(struct lane *lane, const char *why, bool keep_waiting);
 /* Sends the call or lets it wait, and starts what it needs. */
 void lane_submit(struct lane *lane, struct server_call *call);
+/* The server has answered a call, which is about to leave the lane. */
+void lane_answered(struct lane *lane, const struct server_call *call);
+/* A call that was sent has left the lane: there may be room for another one. */
+void lane_pump_later(struct lane *lane);
 /* A call has left the lane: it may be idle now. Also when idleTimeout or pinning have changed. */
 void lane_check_idle(struct lane *lane);
 /* The server's last instance has gone: a blocked start may go on. */

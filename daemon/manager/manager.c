@@ -42,6 +42,7 @@ void manager_free(struct manager *m)
 		return;
 	assert(m->phase == MANAGER_CLOSED || (m->n_servers == 0 && m->n_instances == 0));
 	assert(TAILQ_EMPTY(&m->instances) && TAILQ_EMPTY(&m->questions) && m->n_calls == 0);
+	idmap_done(&m->calls);
 	outbox_done(m);
 	timer_free(m->drain_timer);
 	tool_cache_free(m->cache);

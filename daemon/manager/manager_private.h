@@ -3,6 +3,7 @@
 
 #include <sys/queue.h>
 
+#include "idmap.h"
 #include "manager/manager.h"
 #include "manager/outbox.h"
 #include "manager/tool_cache.h"
@@ -38,7 +39,8 @@ struct manager {
 	struct instance_list instances; /* every one whose transport has not closed yet */
 	unsigned n_instances;
 	struct question_list questions;
-	unsigned n_calls; /* whose done has not been called yet */
+	unsigned n_calls;   /* whose done has not been called yet */
+	struct idmap calls; /* those that have not ended */
 	struct outbox outbox;
 
 	enum manager_phase phase;

@@ -1,5 +1,6 @@
 #include "manager/server.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,6 +77,7 @@ struct server *server_new(struct manager *m, const struct server_config *cfg)
 static void free_memory(void *arg)
 {
 	struct server *server = arg;
+	assert(server->askers.turns.count == 0);
 	tool_list_done(&server->tools);
 	server_log_done(&server->log);
 	history_done(&server->history);

@@ -44,9 +44,12 @@ void server_call_leave(struct server_call *call)
 	if (lane && call->instance) {
 		TAILQ_REMOVE(&lane->sent, call, link);
 		lane->n_sent--;
+		turns_returned(call);
+		lane_pump_later(lane);
 	} else if (lane) {
 		TAILQ_REMOVE(&lane->waiting, call, link);
 		lane->n_waiting--;
+		turns_dequeue(lane, call);
 	} else if (claim) {
 		TAILQ_REMOVE(&claim->calls, call, link);
 	}
@@ -56,27 +59,10 @@ void server_call_leave(struct server_call *call)
 		sharing_claim_left(claim->server, claim);
 }
 
-static struct server_call *find_in(struct server_call_list *list, uint64_t id)
-{
-	struct server_call *call;
-	TAILQ_FOREACH(call, list, link)
-	if (call->id == id)
-		return call;
-	return NULL;
-}
-
 struct server_call *server_call_find(struct server *server, uint64_t id)
 {
-	struct server_call *call = NULL;
-	struct lane *lane;
-	struct claim *claim;
-	TAILQ_FOREACH(lane, &server->lanes, link)
-	if ((call = find_in(&lane->sent, id)) || (call = find_in(&lane->waiting, id)))
-		return call;
-	TAILQ_FOREACH(claim, &server->claims.queue, link)
-	if ((call = find_in(&claim->calls, id)))
-		return call;
-	return NULL;
+	struct server_call *call = idmap_get(&server->m->calls, id);
+	return call && call->server_id == server->id && (call->lane || call->claim) ? call : NULL;
 }
 
 uint64_t server_call_of(const struct instance *inst, uint64_t mcp_call)
@@ -97,6 +83,8 @@ static void finish_later(struct server_call *call)
 	struct instance *holder = call->instance;
 	server_call_leave(call);
 	call->instance = NULL;
+	turns_part(call);
+	idmap_remove(&call->m->calls, call->id);
 	if (call->timer)
 		timer_cancel(call->timer);
 	call->finished = true;
@@ -136,6 +124,9 @@ void server_call_failf(struct server_call *call, int code, const char *format, .
 static void free_call(struct server_call *call)
 {
 	struct manager *m = call->m;
+	turns_part(call);
+	if (!call->finished)
+		idmap_remove(&m->calls, call->id);
 	timer_free(call->timer);
 	reply_drop(&call->outcome);
 	free(call->copy);
@@ -210,8 +201,13 @@ static void on_done(void *arg, const struct transport_reply *reply)
 	struct server_call *call = arg;
 	struct instance *inst = call->instance;
 	struct lane *lane = call->lane;
-	if (reply->code == 0 || reply->code == MCPD_E_SERVER)
+	bool answered = reply->code == 0 || reply->code == MCPD_E_SERVER;
+	if (answered)
 		inst->heard_ms = loop_now_ms();
+	if (lane && answered)
+		lane_answered(lane, call);
+	else if (lane && reply->sent && (reply->code == MCPD_E_TIMEOUT || reply->code == MCPD_E_CANCELLED))
+		turns_give_up(lane, call);
 	server_call_leave(call);
 	call->instance = NULL;
 	if (lane)
@@ -230,6 +226,8 @@ static void on_progress(void *arg, struct span params)
 {
 	struct server_call *call = arg;
 	call->instance->heard_ms = loop_now_ms();
+	if (call->lane)
+		turns_heard(call->lane, call);
 	if (call->progress)
 		call->progress(call->arg, params);
 }
@@ -237,7 +235,7 @@ static void on_progress(void *arg, struct span params)
 /* Modern HTTP servers want some arguments repeated in headers, by the tool's schema. */
 static struct span schema_of(struct server *server, const struct server_call *call)
 {
-	if (server->cfg->transport == CONFIG_STDIO || !json_string_is(call->method, "tools/call"))
+	if (server->cfg->transport == CONFIG_STDIO || !call->is_tool_call)
 		return SPAN_NONE;
 	return json_member(tool_list_find(&server->tools, json_member(call->params, "name")), "inputSchema");
 }
@@ -252,6 +250,7 @@ static void enter_sent(struct server_call *call, struct lane *lane, struct insta
 	inst->calls++;
 	TAILQ_INSERT_TAIL(&lane->sent, call, link);
 	lane->n_sent++;
+	turns_sent(lane, call);
 }
 
 void server_call_hold(struct server_call *call, struct lane *lane, struct instance *inst)
@@ -321,7 +320,7 @@ static int keep_payload(struct server_call *call)
 
 static bool is_retry_safe(const struct server *server, const struct server_call *call)
 {
-	if (!server->cfg->retry_safe || !server->cfg->retry_safe[0] || !json_string_is(call->method, "tools/call"))
+	if (!server->cfg->retry_safe || !server->cfg->retry_safe[0] || !call->is_tool_call)
 		return false;
 	struct span name = json_member(call->params, "name");
 	for (char **tool = server->cfg->retry_safe; *tool; tool++)
@@ -330,19 +329,32 @@ static bool is_retry_safe(const struct server *server, const struct server_call 
 	return false;
 }
 
-static void on_deadline(void *arg)
+static void time_out(struct server_call *call)
 {
-	struct server_call *call = arg;
 	char message[64];
 	snprintf(message, sizeof message, "Request timeout after %lldms", (long long)call->timeout_ms);
-	struct lane *lane = call->lane;
 	server_call_fail(call, &(struct transport_reply){
 				       .code = MCPD_E_TIMEOUT,
 				       .message = message,
 				       .timeout_ms = call->timeout_ms,
 			       });
+}
+
+static void on_deadline(void *arg)
+{
+	struct server_call *call = arg;
+	struct lane *lane = call->lane;
+	time_out(call);
 	if (lane)
 		lane_check_idle(lane);
+}
+
+bool server_call_overdue(struct server_call *call)
+{
+	if (!call->deadline_ms || loop_now_ms() < call->deadline_ms)
+		return false;
+	time_out(call);
+	return true;
 }
 
 static struct server_call *new_call(struct server *server, const struct server_call_options *options)
@@ -361,6 +373,7 @@ static struct server_call *new_call(struct server *server, const struct server_c
 	call->want_progress = options->want_progress;
 	call->relay_input_required = options->relay_input_required;
 	call->kept = options->kept;
+	call->is_tool_call = json_string_is(call->method, "tools/call");
 	call->retry_safe = is_retry_safe(server, call);
 	call->done = options->done;
 	call->progress = options->progress;
@@ -368,7 +381,30 @@ static struct server_call *new_call(struct server *server, const struct server_c
 	call->resent = options->resent;
 	call->arg = options->arg;
 	server->m->n_calls++;
+	idmap_put(&server->m->calls, call->id, call);
 	return call;
+}
+
+/* Takes over why. */
+static void fail_limit(struct server_call *call, enum mcpd_limit limit, char *why)
+{
+	server_call_fail(call, &(struct transport_reply){ .code = MCPD_E_LIMIT, .message = why, .limit = (int)limit });
+	free(why);
+}
+
+/* It could not be sent at once. */
+static void let_wait(struct server_call *call)
+{
+	size_t bytes = call->method.len + call->params.len + call->log_level.len;
+	char *why;
+	if (!turns_admit_bytes(call, bytes, &why)) {
+		fail_limit(call, LIMIT_SERVER_QUEUE, why);
+	} else if (!call->copy && keep_payload(call) < 0) {
+		server_call_failf(call, MCPD_E_INTERNAL, "out of memory");
+	} else {
+		turns_hold(call, bytes);
+		wait_with_clock(call);
+	}
 }
 
 uint64_t server_call(struct server *server, const struct server_call_options *options)
@@ -376,21 +412,16 @@ uint64_t server_call(struct server *server, const struct server_call_options *op
 	struct manager *m = server->m;
 	struct server_call *call = new_call(server, options);
 	uint64_t id = call->id;
-	unsigned waiting, max = (unsigned)m->limits.value[LIMIT_REQUESTS_PER_SERVER];
+	char *why;
 	if (m->phase != MANAGER_RUNNING) {
 		server_call_failf(call, MCPD_E_UNAVAILABLE, "mcpd is shutting down");
 		return id;
 	}
-	unsigned sent = server_count_calls(server, &waiting);
-	if (sent + waiting >= max) {
-		char *message = xasprintf("%u requests to server \"%s\" are waiting or in flight already (%s)", max,
-					  server->name, limit_table[LIMIT_REQUESTS_PER_SERVER].key);
-		server_call_fail(call, &(struct transport_reply){ .code = MCPD_E_LIMIT,
-								  .message = message,
-								  .limit = LIMIT_REQUESTS_PER_SERVER });
-		free(message);
+	if (!turns_admit_call(server, call->client, &why)) {
+		fail_limit(call, LIMIT_REQUESTS_PER_SERVER, why);
 		return id;
 	}
+	turns_join(server, call);
 	/* What waits, or may have to be sent again, outlives the asker's bytes. */
 	bool keep = call->retry_safe || server->cfg->transport != CONFIG_STDIO;
 	if (keep && keep_payload(call) < 0) {
@@ -398,12 +429,8 @@ uint64_t server_call(struct server *server, const struct server_call_options *op
 		return id;
 	}
 	server_submit(server, call);
-	if (call->finished || call->instance)
-		return id;
-	if (!call->copy && keep_payload(call) < 0)
-		server_call_failf(call, MCPD_E_INTERNAL, "out of memory");
-	else
-		wait_with_clock(call);
+	if (!call->finished && !call->instance)
+		let_wait(call);
 	return id;
 }
 

@@ -22,13 +22,16 @@ struct server_call {
 	struct claim *claim;                   /* waiting in the queue of an exclusive server */
 	struct instance *instance;             /* sent */
 	uint64_t mcp_call;                     /* 0: not sent, or held */
+	struct turn *turn;                     /* its client's at this server, until it ends */
+	uint64_t sent_as;                      /* its number among those sent on the lane */
+	size_t waiting_bytes;                  /* counted for it while it waits */
 	struct span method, params, log_level; /* the asker's, or in copy */
 	char *copy;
 	int64_t timeout_ms;  /* 0: none */
 	int64_t deadline_ms; /* on loop_now_ms(); 0: none */
 	int64_t entered_us;  /* on loop_now_us(); 0: it was sent once */
 	struct timer *timer; /* while waiting */
-	bool want_progress, relay_input_required, retry_safe, kept, finished;
+	bool is_tool_call, want_progress, relay_input_required, retry_safe, kept, finished;
 	bool repeated; /* it was sent a second time */
 	bool reached;  /* what was sent first may have been run */
 	unsigned told_position;
@@ -37,8 +40,9 @@ struct server_call {
 	void (*queued)(void *arg, unsigned position);
 	void (*resent)(void *arg);
 	void *arg;
-	struct transport_reply outcome; /* once finished; its texts belong to the call */
-	TAILQ_ENTRY(server_call) link;  /* in the list of its lane, its claim, or the outbox */
+	struct transport_reply outcome;     /* once finished; its texts belong to the call */
+	TAILQ_ENTRY(server_call) link;      /* in the list of its lane, its claim, or the outbox */
+	TAILQ_ENTRY(server_call) turn_link; /* among its client's, while it waits in a lane */
 };
 
 /* Sends it on the instance; it enters lane->sent. */
@@ -54,6 +58,8 @@ void server_call_failf(struct server_call *call, int code, const char *format, .
 	__attribute__((format(printf, 3, 4)));
 /* Takes it out of the lane or claim it waits in. */
 void server_call_leave(struct server_call *call);
+/* Ends it if its time has run out. */
+bool server_call_overdue(struct server_call *call);
 /* From the outbox: calls done and frees it. */
 void server_call_finish(struct server_call *call);
 /* A call that has not ended yet, or NULL. */

@@ -28,6 +28,7 @@ struct server {
 	struct lane_list lanes;
 	struct lane *main, *catalogue;
 	struct claims claims; /* exclusive */
+	struct askers askers;
 	unsigned n_instances; /* those that are ending included */
 
 	struct tool_list tools;

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "idmap.h"
 #include "proto/json_iter.h"
-#include "router/idmap.h"
 #include "xalloc.h"
 
 const char *const account_method_names[ACCOUNT_METHODS] = {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "idmap.h"
 #include "proto/buf.h"
 #include "proto/json_iter.h"
-#include "router/idmap.h"
 #include "xalloc.h"
 
 /* A name that is longer is left out of events: it is not one that anybody reads. */

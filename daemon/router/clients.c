@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "idmap.h"
 #include "proto/buf.h"
 #include "proto/json_iter.h"
-#include "router/idmap.h"
 #include "xalloc.h"
 
 /* A label is shown in tables and logs; a longer name is cut. */

@@ -2,10 +2,10 @@
 
 #include <stdlib.h>
 
+#include "idmap.h"
 #include "log.h"
 #include "proto/buf.h"
 #include "proto/json_iter.h"
-#include "router/idmap.h"
 #include "xalloc.h"
 
 /* From the most verbose to the least, as JSON; the index is the level. */

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "idmap.h"
 #include "log.h"
 #include "proto/json_iter.h"
 #include "proto/jsonrpc.h"
-#include "router/idmap.h"
 #include "xalloc.h"
 
 #define ADVICE                                                                                                         \

@@ -92,8 +92,8 @@ class Client:
     def __init__(self, path, timeout=TIMEOUT):
         self.path = path
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.sock.connect(str(path))        # without a timeout it waits where the backlog is full
         self.sock.settimeout(timeout)
-        self.sock.connect(str(path))
         self.unfinished = []        # pieces of a line whose newline has not come
         self.eof = False
         self.in_flight = {}         # the id as JSON text -> Pending

@@ -83,7 +83,8 @@ END_TEST
 START_TEST(R9_twenty_first_calls_start_a_lazy_server_once)
 {
 	struct outcome o[20] = { 0 };
-	fixture_start("'demo':{'command':'x','lazy':true}");
+	fixture_start("");
+	manager_configure(f.m, make_config("'demo':{'command':'x','lazy':true}", "'limits':{'fairWindow':60}"), NULL);
 	settle();
 	ck_assert_uint_eq(f.n_made, 0);
 	assert_state("demo", "idle");

@@ -250,7 +250,10 @@ static void act(void)
 	switch (pick(24)) {
 	case 0:
 		if (pick(4) == 0)
-			configure(configurations[pick(N_CONFIGURATIONS)]);
+			manager_configure(f.m,
+					  make_config(configurations[pick(N_CONFIGURATIONS)],
+						      pick(2) ? "'limits':{'fairWindow':1}" : NULL),
+					  NULL);
 		return;
 	case 1:
 		manager_client_gone(f.m, 1 + pick(N_CLIENTS));

@@ -1,5 +1,5 @@
 /* Rows of calls, questions from servers, logging levels: the router over a manager that does as told. */
-#include "router/idmap.h"
+#include "idmap.h"
 #include "router_fixture.h"
 #include "run.h"
 

@@ -44,6 +44,7 @@ Streams
 Life
   ignoreEof, ignoreTerm    true; the process then ends by SIGKILL alone
   exitStatus      at EOF (default 0)
+  serial          true: one request at a time, in the order of their coming (what is cancelled or asks must not be)
   ownSession      true: calls setsid() at the start
   grandchild      {"ignoreTerm": true, "setsid": true, "holdStdout": true}: starts a sleeping process; pid in `report`
   state           file with counters that outlive the process (JSON, replaced atomically)
@@ -54,7 +55,7 @@ Acting tools (tools/call by name; `arguments` in brackets)
   text {text}, bytes {size, char}    text as asked for; size bytes of it
   sleep {ms, text}    answers later; others go on meanwhile. Ends unanswered when cancelled (legacy and modern)
   hang            never answers
-  count {key}     counts in memory and in `state`; text "<this process> <all processes>"
+  count {key, ms}     after that time counts in memory and in `state`; text "<this process> <all processes>"
   progress {steps, ms, late, token, total, message}   that many notifications; late: one more right after the answer, in
                   the same write; token: a token that nobody gave
   crash {signal, status, countFirst, partial}   ends at once, by default with SIGKILL; partial: after half an answer
@@ -259,7 +260,10 @@ class Fake:
             return
         raw_id = rawjson.raw(line, 'id')
         self.cancelled[raw_id] = threading.Event()
-        threading.Thread(target=self.request, args=(line, raw_id, method, message), daemon=True).start()
+        if self.options.get('serial'):
+            self.request(line, raw_id, method, message)
+        else:
+            threading.Thread(target=self.request, args=(line, raw_id, method, message), daemon=True).start()
 
     def response(self, message):
         self.seen['responses'].append(message)
@@ -523,6 +527,7 @@ class Fake:
 
     def act_count(self, message, arguments):
         key = arguments.get('key', 'count')
+        time.sleep(arguments.get('ms', 0) / 1000)
         with self.lock:
             self.memory[key] = self.memory.get(key, 0) + 1
         return '%d %s' % (self.memory[key], self.persist(key))

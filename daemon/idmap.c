@@ -1,4 +1,4 @@
-#include "router/idmap.h"
+#include "idmap.h"
 
 #include <assert.h>
 #include <stdlib.h>
