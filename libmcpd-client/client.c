@@ -6,19 +6,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "mcpd-version.h"
 
 #define DEFAULT_MAX_MESSAGE ((64UL << 20) + (1UL << 16))
-
-int64_t client_now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 int client_fail(mcpd_client *client, int error, const char *format, ...)
 {
@@ -35,11 +27,10 @@ static void client_destroy(mcpd_client *client)
 	questions_discard(client);
 	if (client->fd >= 0)
 		close(client->fd);
-	spawn_reap(client->starter);
+	reach_done(&client->reach);
 	framer_done(&client->in);
 	buf_done(&client->hello_out);
 	buf_done(&client->out);
-	buf_done(&client->start_log);
 	free(client->buckets);
 	free(client->socket_setting);
 	free(client->start_program);
@@ -186,7 +177,7 @@ MCPD_PUBLIC const char *mcpd_get_hello(const mcpd_client *client)
 
 MCPD_PUBLIC int mcpd_get_fd(const mcpd_client *client)
 {
-	return client->step == STEP_SOCKET ? -1 : client->fd;
+	return client->step == STEP_REACH ? reach_fd(&client->reach) : client->fd;
 }
 
 static bool has_unsent(const mcpd_client *client)
@@ -198,7 +189,7 @@ MCPD_PUBLIC int mcpd_get_events(const mcpd_client *client)
 {
 	if (mcpd_get_fd(client) < 0)
 		return 0;
-	if (client->step == STEP_STARTING)
+	if (client->step == STEP_REACH)
 		return POLLIN;
 	return POLLIN | (has_unsent(client) ? POLLOUT : 0);
 }
@@ -217,8 +208,8 @@ MCPD_PUBLIC int mcpd_get_timeout(const mcpd_client *client)
 	int64_t at = client->next_deadline_ms;
 	if (client->state == MCPD_CONNECTING) {
 		earliest(&at, client->connect_deadline_ms);
-		if (client->step == STEP_SOCKET)
-			earliest(&at, client->retry_at_ms);
+		if (client->step == STEP_REACH)
+			earliest(&at, reach_at_ms(&client->reach));
 	}
 	if (!at)
 		return -1;

@@ -1,11 +1,11 @@
 /*
  * Inside libmcpd-client: the one struct, and what its files offer each other.
  *
- *   client.c   life, settings, accessors          connect.c  reaching the daemon, hello, loss
+ *   client.c   life, settings, accessors          connect.c  connecting, hello, loss
  *   io.c       bytes in and out, mcpd_process()    dispatch.c lines from the daemon
  *   request.c  requests and their table            question.c questions and their answers
  *   reply.c    the reply object                    blocking.c the blocking forms
- *   spawn.c    starting the daemon
+ *   reach.c    reaching the daemon's socket        spawn.c    starting the daemon
  *
  * Rules that keep callbacks safe: a callback is the last thing a function does, or is followed by a look at client->doomed; memory of the client is released
  * only when no call of the library is on the stack (depth 0); a request leaves the table before its callback runs.
@@ -14,13 +14,13 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
 #include "mcpd-client.h"
 #include "proto/buf.h"
 #include "proto/framer.h"
 #include "proto/jsonrpc.h"
 #include "proto/span.h"
+#include "reach.h"
 
 #define MCPD_PUBLIC __attribute__((visibility("default")))
 
@@ -58,9 +58,8 @@ struct question {
 /* The steps of MCPD_CONNECTING. */
 enum connect_step {
 	STEP_NONE,
-	STEP_SOCKET,   /* connect(2) is to be tried, at retry_at_ms */
-	STEP_STARTING, /* the daemon was started: its start-up messages end when it listens or has given up */
-	STEP_HELLO,    /* connected; hello is not answered yet */
+	STEP_REACH, /* the socket is being reached */
+	STEP_HELLO, /* connected; hello is not answered yet */
 };
 
 struct mcpd_client {
@@ -73,15 +72,12 @@ struct mcpd_client {
 	/* connection */
 	enum mcpd_state state;
 	enum connect_step step;
-	int fd; /* the socket, or while STARTING the pipe with the daemon's messages; -1: none */
+	struct reach reach;
+	int fd; /* the socket; -1: none */
 	char *socket_path;
 	int64_t connect_deadline_ms; /* 0: none */
-	int64_t retry_at_ms;
-	unsigned starts;      /* how often the daemon was started in this connect */
-	unsigned losses;      /* how often it closed the connection before it had answered hello, in this connect */
-	pid_t starter;        /* the short-lived process between us and the daemon; 0: none */
-	struct buf start_log; /* what the daemon said before it listened */
-	int lost;             /* mcpd_disconnect() outside mcpd_process(): the errno still to be told; 0: none */
+	unsigned losses; /* how often it closed the connection before it had answered hello, in this connect */
+	int lost;        /* mcpd_disconnect() outside mcpd_process(): the errno still to be told; 0: none */
 	char *hello;
 
 	/* bytes */
@@ -116,7 +112,10 @@ struct mcpd_client {
 };
 
 /* client.c */
-int64_t client_now_ms(void);
+static inline int64_t client_now_ms(void)
+{
+	return reach_now_ms();
+}
 /* Remembers the message for mcpd_last_error(); returns error. */
 __attribute__((format(printf, 3, 4))) int client_fail(mcpd_client *client, int error, const char *format, ...);
 void client_enter(mcpd_client *client);
@@ -170,9 +169,3 @@ void reply_set_result(mcpd_reply *reply, struct span result);
 void reply_set_error(mcpd_reply *reply, struct span error);
 /* message: static text. */
 void reply_set_failure(mcpd_reply *reply, int error, const char *message, bool maybe_executed);
-
-/* spawn.c */
-/* Starts the daemon for socket_path, as no child of ours and without SIGCHLD. 0 with *ret_fd, a pipe that carries its start-up messages and ends when it
- * listens or has given up, and *ret_starter, to be reaped with spawn_reap() once the pipe has ended. Never blocks. */
-int spawn_daemon(mcpd_client *client, int *ret_fd, pid_t *ret_starter);
-void spawn_reap(pid_t starter);

@@ -1,26 +1,16 @@
 /*
- * Reaching the daemon. One attempt is: connect(2); where nothing listens and the caller wants it, start the daemon once or twice and connect again; then
- * hello. Starting is free of races because the daemon sorts it out: starts are serialised by its lock, and one that finds another daemon says so and ends only when
- * that one listens. So "the pipe of the started daemon has ended" means "connect now". A daemon that is just leaving closes what it has not accepted: a
- * connection that ends before hello was answered is tried again.
+ * Connecting: the socket is reached (reach.h), then hello is said. A daemon that is just leaving closes what it has not accepted: a connection that ends before
+ * hello was answered is tried again.
  */
 #include "client.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "proto/socket_path.h"
 
-#define RETRY_MS 10 /* the daemon's backlog is full, or it is leaving: the cases that give no event to wait for */
-#define MAX_STARTS 2
 #define MAX_LOSSES 3
-#define START_LOG_MAX 4096
 
 extern char **environ;
 
@@ -31,12 +21,10 @@ static void reset_connection(mcpd_client *client)
 	client->fd = -1;
 	client->step = STEP_NONE;
 	client->state = MCPD_DISCONNECTED;
-	spawn_reap(client->starter);
-	client->starter = 0;
+	reach_done(&client->reach);
 	framer_done(&client->in);
 	buf_done(&client->hello_out);
 	buf_done(&client->out);
-	buf_done(&client->start_log);
 	client->hello_sent = client->out_sent = 0;
 	client->queued_total = 0;
 	questions_discard(client);
@@ -53,8 +41,8 @@ bool connect_again(mcpd_client *client, int error)
 	client->fd = -1;
 	framer_done(&client->in);
 	client->out_sent = 0;
-	client->step = STEP_SOCKET;
-	client->retry_at_ms = client_now_ms() + RETRY_MS;
+	client->step = STEP_REACH;
+	reach_again(&client->reach);
 	return true;
 }
 
@@ -85,92 +73,19 @@ static int begin_hello(mcpd_client *client)
 	return io_flush(client);
 }
 
-static int begin_start(mcpd_client *client)
-{
-	client->starts++;
-	buf_done(&client->start_log);
-	buf_init(&client->start_log, START_LOG_MAX);
-	int r = spawn_daemon(client, &client->fd, &client->starter);
-	if (r == 0)
-		client->step = STEP_STARTING;
-	return r;
-}
-
-/* What can be said when nothing listens: the path, and what the daemon itself gave as its reason. */
-static int refused(mcpd_client *client, int error)
-{
-	struct span said = buf_span(&client->start_log);
-	while (said.len && said.ptr[said.len - 1] == '\n')
-		said.len--;
-	if (client->starts && said.len)
-		return client_fail(client, error, "the daemon did not start: %.*s", (int)said.len, said.ptr);
-	if (client->starts)
-		return client_fail(client, error, "the daemon was started but does not listen on %s",
-				   client->socket_path);
-	return client_fail(client, error, "no daemon listens on %s (%s); start it with: mcpd", client->socket_path,
-			   strerror(-error));
-}
-
-static int try_socket(mcpd_client *client)
-{
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return client_fail(client, -errno, "cannot make a socket: %s", strerror(errno));
-	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	strncpy(address.sun_path, client->socket_path, sizeof address.sun_path - 1);
-	if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0) {
-		client->fd = fd;
-		return begin_hello(client);
-	}
-	int error = -errno;
-	close(fd);
-	if (error == -EAGAIN || error == -EINTR) {
-		client->retry_at_ms = client_now_ms() + RETRY_MS;
-		return 0;
-	}
-	bool nobody = error == -ENOENT || error == -ECONNREFUSED;
-	bool may_start = !client->start_program || client->start_program[0];
-	if (nobody && may_start && client->starts < MAX_STARTS)
-		return begin_start(client);
-	if (nobody)
-		return refused(client, error);
-	return client_fail(client, error, "cannot connect to %s: %s", client->socket_path, strerror(-error));
-}
-
-/* Reads the started daemon's messages; its end sends us back to connect(2). */
-static int read_start_log(mcpd_client *client)
-{
-	for (;;) {
-		char bytes[512];
-		ssize_t n = read(client->fd, bytes, sizeof bytes);
-		if (n > 0) {
-			if (client->start_log.len + (size_t)n <= START_LOG_MAX)
-				buf_add(&client->start_log, bytes, (size_t)n);
-			continue;
-		}
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0 && errno == EAGAIN)
-			return 0;
-		close(client->fd);
-		client->fd = -1;
-		spawn_reap(client->starter);
-		client->starter = 0;
-		client->step = STEP_SOCKET;
-		return try_socket(client);
-	}
-}
-
 int connect_step(mcpd_client *client)
 {
-	int64_t now = client_now_ms();
-	if (client->connect_deadline_ms && now >= client->connect_deadline_ms)
+	if (client->connect_deadline_ms && client_now_ms() >= client->connect_deadline_ms)
 		return client_fail(client, -ETIMEDOUT, "no connection to %s in time", client->socket_path);
-	if (client->step == STEP_SOCKET && now >= client->retry_at_ms)
-		return try_socket(client);
-	if (client->step == STEP_STARTING)
-		return read_start_log(client);
-	return 0;
+	if (client->step != STEP_REACH)
+		return 0;
+	int r = reach_step(&client->reach);
+	if (r < 0)
+		return client_fail(client, r, "%s", client->reach.problem);
+	if (client->reach.state != REACH_CONNECTED)
+		return 0;
+	client->fd = reach_take(&client->reach);
+	return begin_hello(client);
 }
 
 int connect_established(mcpd_client *client, const struct jsonrpc_message *message)
@@ -210,11 +125,11 @@ MCPD_PUBLIC int mcpd_connect_start(mcpd_client *client, int timeout_ms)
 	}
 	free(client->socket_path);
 	client->socket_path = path;
-	client->starts = client->losses = 0;
-	client->retry_at_ms = client_now_ms();
+	client->losses = 0;
+	reach_begin(&client->reach, client->socket_path, client->start_program);
 	client->connect_deadline_ms = timeout_ms < 0 ? 0 : client_now_ms() + timeout_ms;
 	client->state = MCPD_CONNECTING;
-	client->step = STEP_SOCKET;
+	client->step = STEP_REACH;
 	client->last_error[0] = '\0';
 	return 0;
 }

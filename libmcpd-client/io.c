@@ -36,7 +36,7 @@ static int flush_one(mcpd_client *client, struct buf *queue, size_t *sent, bool 
 
 int io_flush(mcpd_client *client)
 {
-	if (client->fd < 0 || client->step == STEP_STARTING || client->step == STEP_SOCKET)
+	if (client->fd < 0)
 		return 0;
 	int r = flush_one(client, &client->hello_out, &client->hello_sent, false);
 	if (r == 0)
@@ -129,7 +129,7 @@ static int process_connection(mcpd_client *client)
 		return 0;
 	if (client->state == MCPD_CONNECTING) {
 		int r = connect_step(client);
-		if (r < 0 || client->step == STEP_SOCKET || client->step == STEP_STARTING)
+		if (r < 0 || client->step == STEP_REACH)
 			return r;
 	}
 	/* Answers that came before the daemon went are still answers: read before looking at a failed write. */

@@ -5,7 +5,7 @@
  * its own waitpid(-1) does not see it; we reap it with __WALL. Everything that needs memory or locks happens before the clone; after it only system calls
  * are made, since another thread of the host may hold any lock.
  */
-#include "client.h"
+#include "reach.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -48,9 +48,9 @@ static int find_on_path(const char *name, char **ret_path)
 	return 0;
 }
 
-static int find_program(mcpd_client *client, char **ret_path)
+static int find_program(struct reach *reach, char **ret_path)
 {
-	const char *wanted = client->start_program;
+	const char *wanted = reach->program;
 	if (!wanted) {
 		wanted = getenv("MCPD_PROGRAM");
 		if (!wanted || !*wanted)
@@ -58,11 +58,11 @@ static int find_program(mcpd_client *client, char **ret_path)
 	}
 	*ret_path = NULL;
 	if (strchr(wanted, '/'))
-		*ret_path = dup_span(span_of(wanted));
+		*ret_path = strdup(wanted);
 	else if (find_on_path(wanted, ret_path) == 0 && !*ret_path)
-		return client_fail(client, -ENOENT, "no daemon listens on %s, and %s was not found along PATH",
-				   client->socket_path, wanted);
-	return *ret_path ? 0 : client_fail(client, -ENOMEM, "out of memory");
+		return reach_fail(reach, -ENOENT, "no daemon listens on %s, and %s was not found along PATH",
+				  reach->socket_path, wanted);
+	return *ret_path ? 0 : reach_fail(reach, -ENOMEM, "out of memory");
 }
 
 /* fork(2) without the C library's handlers, and with the exit signal of our choice (0: none). */
@@ -107,38 +107,37 @@ static _Noreturn void become_daemon(const char *program, char *const *argv, int 
 	_exit(127);
 }
 
-int spawn_daemon(mcpd_client *client, int *ret_fd, pid_t *ret_starter)
+int spawn_daemon(struct reach *reach)
 {
 	char *program;
-	int r = find_program(client, &program);
+	int r = find_program(reach, &program);
 	if (r < 0)
 		return r;
 	int fds[2];
 	if (pipe2(fds, O_CLOEXEC) < 0) {
-		r = client_fail(client, -errno, "cannot make a pipe: %s", strerror(errno));
+		r = reach_fail(reach, -errno, "cannot make a pipe: %s", strerror(errno));
 		free(program);
 		return r;
 	}
 	fcntl(fds[0], F_SETFL, O_NONBLOCK);
-	char *const argv[] = { (char[]){ "mcpd" }, (char[]){ "--background" }, (char[]){ "--socket" },
-			       client->socket_path, NULL };
+	const char *const argv[] = { "mcpd", "--background", "--socket", reach->socket_path, NULL };
 	pid_t starter = raw_fork(0);
 	if (starter == 0) {
 		pid_t daemon = raw_fork(SIGCHLD);
 		if (daemon == 0)
-			become_daemon(program, argv, fds[1]);
+			become_daemon(program, (char *const *)argv, fds[1]);
 		_exit(daemon < 0);
 	}
 	if (starter < 0)
-		r = client_fail(client, -errno, "cannot start %s: %s", program, strerror(errno));
+		r = reach_fail(reach, -errno, "cannot start %s: %s", program, strerror(errno));
 	close(fds[1]);
 	free(program);
 	if (r < 0) {
 		close(fds[0]);
 		return r;
 	}
-	*ret_fd = fds[0];
-	*ret_starter = starter;
+	reach->fd = fds[0];
+	reach->starter = starter;
 	return 0;
 }
 
