@@ -32,6 +32,8 @@
 	X(HISTORY, "historyEntries", 64, 4, 4096, "entries", "state changes kept for each server")                     \
 	X(LIST_PAGES, "maxListPages", 1000, 1, 100000, "pages", "pages of one list read from a server")                \
 	X(LIST_BYTES, "maxListBytes", 64LL << 20, 65536, 1LL << 30, "bytes", "one list of a server, all pages")        \
+	X(LIST_PAGE, "maxListPageItems", 10000, 1, 1000000, "items",                                                   \
+	  "items of one page of a list that an attached MCP client gets")                                              \
 	X(SUBSCRIPTIONS, "maxSubscriptionsPerClient", 1024, 1, 100000, "subscriptions",                                \
 	  "resource and event subscriptions of one client")                                                            \
 	X(EXCLUSIVE_QUEUE, "maxExclusiveQueue", 256, 1, 65536, "clients", "clients waiting for one exclusive server")  \

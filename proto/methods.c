@@ -173,6 +173,17 @@ const struct method_info method_table[METHOD_COUNT] = {
 			{ "params", TYPE_OBJECT, false, 0, "its params, relayed byte for byte", PARAM_PARAMS },
 		},
 	},
+	[METHOD_MCP_ATTACH] = {
+		"mcp/attach",
+		"Turns the connection into an MCP server for the rest of its life: all that follows the answer's line is MCP.",
+		"Attached", ERRORS_SERVER | ERRORS_STATE,
+		{
+			{ "server", TYPE_STRING, false, 0, "the one server to show as it is; default: all servers, as one",
+			  PARAM_SERVER },
+			{ "client", TYPE_OBJECT, false, 0, "the client's `name` and `version`", PARAM_NOT_SCANNED },
+			{ "cwd", TYPE_STRING, false, 0, "the client's working directory", PARAM_NOT_SCANNED },
+		},
+	},
 	[METHOD_EVENTS_SUBSCRIBE] = {
 		"events/subscribe",
 		"Asks for events; active before the answer.",

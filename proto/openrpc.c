@@ -59,6 +59,8 @@ static const struct {
 	{ "ServerDetails",
 	  "{\"type\":\"object\",\"required\":[" SERVER_REQUIRED ",\"config\",\"history\"],"
 	  "\"properties\":{" SERVER_PROPERTIES ",\"config\":{\"type\":\"object\"},\"advice\":" STRING ","
+	  "\"shadowedResources\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"uri\",\"server\"],"
+	  "\"properties\":{\"uri\":" STRING ",\"server\":" STRING "}}},"
 	  "\"history\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"at\",\"state\",\"reason\"],"
 	  "\"properties\":{\"at\":" REF("Time") ",\"state\":" REF("State") ","
 	  "\"reason\":{\"type\":[\"string\",\"null\"]}}}}}}" },
@@ -77,6 +79,9 @@ static const struct {
 	  "\"required\":[\"name\",\"state\",\"deferred\",\"tools\"],\"properties\":{\"name\":" STRING ","
 	  "\"state\":" REF("State") ",\"deferred\":{\"type\":\"boolean\"},\"error\":" STRING ","
 	  "\"tools\":{\"type\":\"array\",\"items\":{\"type\":\"object\"}}}}}}}" },
+	{ "Attached",
+	  "{\"type\":\"object\",\"oneOf\":[{\"required\":[\"server\"]},{\"required\":[\"aggregate\"]}],"
+	  "\"properties\":{\"server\":" STRING ",\"aggregate\":{\"const\":true}}}" },
 	{ "OpenRPC", "{\"type\":\"object\",\"required\":[\"openrpc\",\"info\",\"methods\"]}" },
 	{ "Empty", "{\"type\":\"object\",\"maxProperties\":0}" },
 };

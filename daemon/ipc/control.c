@@ -1,3 +1,4 @@
+#include "ipc/asking.h"
 #include "ipc/control_internal.h"
 
 #include <errno.h>
@@ -28,6 +29,7 @@ static control_fn *const handlers[METHOD_COUNT] = {
 	[METHOD_TOOLS_CALL] = control_tools_call,
 	[METHOD_MCP_REQUEST] = control_mcp_request,
 	[METHOD_MCP_NOTIFY] = control_mcp_notify,
+	[METHOD_MCP_ATTACH] = control_attach,
 	[METHOD_EVENTS_SUBSCRIBE] = control_subscribe,
 	[METHOD_EVENTS_UNSUBSCRIBE] = control_unsubscribe,
 };
@@ -97,31 +99,40 @@ static bool params_are_good(struct session *s, enum control_method method, const
 	return r == 0;
 }
 
-static void on_request(struct session *s, const struct jsonrpc_message *m)
+/* The request, started; or NULL, and it is answered. */
+static struct request *begin_request(struct session *s, enum control_method method, const struct jsonrpc_message *m)
 {
 	struct control *control = control_of(s);
 	if (requests_find(&control->requests, m->id)) {
 		refuse(s, m->id, MCPD_E_INVALID_REQUEST, "a request with this id is still in flight", SPAN_NONE);
-		return;
+		return NULL;
 	}
 	if ((int64_t)control->requests.count >= ipc_limits(session_ipc(s))->value[LIMIT_REQUESTS_PER_CLIENT]) {
 		refuse_too_many(s, m->id);
-		return;
+		return NULL;
 	}
-	enum control_method method = method_find(m->method);
 	if (method == METHOD_COUNT) {
 		refuse_unknown_method(s, m);
-		return;
+		return NULL;
 	}
 	if (!params_are_good(s, method, m))
-		return;
+		return NULL;
 	struct request *r = request_new(s, &control->requests, m->id);
-	if (!r) {
+	if (!r)
 		refuse(s, m->id, MCPD_E_INTERNAL, "out of memory", SPAN_NONE);
-		return;
+	return r;
+}
+
+static void on_request(struct session *s, const struct jsonrpc_message *m)
+{
+	enum control_method method = method_find(m->method);
+	struct request *r = begin_request(s, method, m);
+	if (r) {
+		session_ipc(s)->requests[method]++;
+		handlers[method](r, m);
+	} else if (method == METHOD_MCP_ATTACH) {
+		control_attach_refused(s);
 	}
-	session_ipc(s)->requests[method]++;
-	handlers[method](r, m);
 }
 
 struct server *control_find_server(struct request *r, struct span name)
@@ -152,7 +163,8 @@ struct server *control_find_server(struct request *r, struct span name)
 struct request *control_find_request(struct ipc *ipc, uint64_t session, uint64_t number)
 {
 	struct session *s = ipc_session(ipc, session);
-	return s ? requests_find_number(&control_of(s)->requests, number) : NULL;
+	return s && session_dialect(s) == &control_dialect ? requests_find_number(&control_of(s)->requests, number) :
+							     NULL;
 }
 
 int64_t control_integer(struct span value, int64_t otherwise)
@@ -174,62 +186,19 @@ bool control_too_many_subscriptions(struct request *r, size_t more)
 
 /* --- questions --- */
 
-/* The daemon's ids are strings of one form, so that an answer says at once whether it can be one of ours. */
-#define QUESTION_PREFIX "mcpd-"
-
-static void write_question_id(struct buf *out, uint64_t question)
+void control_ask(struct session *s, const struct client_question *q)
 {
-	buf_addf(out, "\"" QUESTION_PREFIX "%" PRIu64 "\"", question);
-}
-
-/* 0 for what is no id of ours. */
-static uint64_t read_question_id(struct span id)
-{
-	char *text = json_string_dup(id);
-	uint64_t question = 0;
-	if (text && strncmp(text, QUESTION_PREFIX, strlen(QUESTION_PREFIX)) == 0)
-		question = strtoull(text + strlen(QUESTION_PREFIX), NULL, 10);
-	free(text);
-	return question;
-}
-
-void control_ask(struct session *s, uint64_t question, struct span method, struct span params)
-{
-	struct buf id = BUF_INIT;
-	write_question_id(&id, question);
-	struct buf *line = &session_ipc(s)->line;
-	buf_reset(line);
-	jsonrpc_write_request(line, buf_span(&id), method, params);
-	session_send(s, line);
-	buf_done(&id);
-}
-
-void control_withdraw(struct session *s, uint64_t question, const char *reason)
-{
-	struct buf params = BUF_INIT;
-	buf_add_text(&params, "{\"requestId\":");
-	write_question_id(&params, question);
-	buf_add_text(&params, ",\"reason\":");
-	buf_add_json_text(&params, reason);
-	buf_add_char(&params, '}');
-	struct buf *line = &session_ipc(s)->line;
-	buf_reset(line);
-	jsonrpc_write_notification(line, JSONRPC_METHOD("notifications/cancelled"), buf_span(&params));
-	session_send(s, line);
+	struct buf name = BUF_INIT, params = BUF_INIT;
+	buf_add_json_text(&name, server_name(q->server));
+	struct jsonrpc_meta_edit edit = { "dev.mcpd/server", buf_span(&name) };
+	int r = buf_failed(&name) ? -ENOMEM : jsonrpc_edit_meta(&params, q->params, &edit, 1);
+	if (r < 0)
+		router_answer(session_ipc(s)->options.router, q->client, q->id, SPAN_NONE,
+			      SPAN_LIT("{\"code\":-32603,\"message\":\"out of memory\"}"));
+	else
+		asking_ask(s, q->id, q->method, buf_span(&params));
 	buf_done(&params);
-}
-
-static void on_answer(struct session *s, const struct jsonrpc_message *m)
-{
-	uint64_t question = read_question_id(m->id);
-	struct ipc *ipc = session_ipc(s);
-	int r = question ? router_answer(ipc->options.router, session_id(s), question, m->result, m->error) : -ENOENT;
-	if (r == -EPERM)
-		log_warning("client %s answered a question that another client was asked: refused",
-			    router_client_label(ipc->options.router, session_id(s)));
-	else if (r == -ENOENT)
-		log_debug("client %s answered what it was not asked, or too late",
-			  router_client_label(ipc->options.router, session_id(s)));
+	buf_done(&name);
 }
 
 /* --- lines --- */
@@ -255,17 +224,13 @@ static void refuse_no_json(struct session *s, const struct json_error *error)
 	buf_done(&message);
 }
 
-/* A bad answer is told without its id: that is one of our ids, and may be one of the client's too. It still ends the
- * question, which nobody else will. */
+/* A bad answer is told without its id: that is one of our ids, and may be one of the client's too. */
 static void on_invalid(struct session *s, struct jsonrpc_message *m)
 {
 	bool is_answer = !m->method.ptr && (m->result.ptr || m->error.ptr);
 	refuse(s, is_answer ? SPAN_NONE : m->id, MCPD_E_INVALID_REQUEST, m->problem, SPAN_NONE);
-	if (!is_answer)
-		return;
-	m->result = SPAN_NONE;
-	m->error = SPAN_LIT("{\"code\":-32603,\"message\":\"the client's answer is no JSON-RPC message\"}");
-	on_answer(s, m);
+	if (is_answer)
+		asking_bad_answer(s, m);
 }
 
 static void on_line(struct session *s, struct span line)
@@ -285,7 +250,7 @@ static void on_line(struct session *s, struct span line)
 		break;
 	case JSONRPC_RESULT:
 	case JSONRPC_ERROR:
-		on_answer(s, &m);
+		asking_answer(s, &m);
 		break;
 	case JSONRPC_BATCH:
 		refuse(s, SPAN_NONE, MCPD_E_INVALID_REQUEST, "batches are not taken: send one message per line",
@@ -321,12 +286,16 @@ static void on_room(struct session *s, uint64_t dropped)
 	buf_done(&line);
 }
 
-static void on_end(struct session *s)
+void control_free(struct control *control)
 {
-	struct control *control = control_of(s);
 	requests_done(&control->requests);
 	control_events_done(control);
 	free(control);
+}
+
+static void on_end(struct session *s)
+{
+	control_free(control_of(s));
 }
 
 const struct dialect control_dialect = {

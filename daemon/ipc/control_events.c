@@ -55,6 +55,8 @@ void control_events_done(struct control *control)
 
 static bool is_subscribed(const struct session *s, enum event_topic topic, const char *server)
 {
+	if (session_dialect(s) != &control_dialect)
+		return false;
 	const struct control *control = control_of(s);
 	for (size_t i = 0; i < control->n_filters; i++) {
 		const struct event_filter *f = &control->filters[i];
@@ -106,7 +108,7 @@ static void begin(struct buf *params, const char *server)
 static void write_server_event(struct buf *params, struct ipc *ipc, struct server *server)
 {
 	buf_add_text(params, "{\"server\":");
-	server_json_write(params, ipc->options.router, server, false);
+	server_json_write(params, ipc, server, false);
 	buf_add_char(params, '}');
 }
 
@@ -135,7 +137,7 @@ void control_tell_tools(struct ipc *ipc, struct server *server)
 	struct server_listing listing;
 	if (!any_subscribed(ipc, TOPIC_TOOLS, name))
 		return;
-	server_get_listing(server, false, &listing);
+	server_get_list(server, SERVER_TOOLS, false, &listing);
 	struct buf params = BUF_INIT;
 	begin(&params, name);
 	buf_addf(&params, ",\"revision\":\"%s\"}", listing.revision);

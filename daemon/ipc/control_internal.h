@@ -1,6 +1,8 @@
 /* What the files of the control dialect share. For control*.c only. */
 #pragma once
 
+#include <assert.h>
+
 #include "ipc/control.h"
 #include "ipc/ipc_internal.h"
 #include "ipc/request.h"
@@ -23,6 +25,7 @@ struct control {
 
 static inline struct control *control_of(const struct session *session)
 {
+	assert(session_dialect(session) == &control_dialect);
 	return session_state(session);
 }
 
@@ -34,8 +37,12 @@ control_fn control_servers_list, control_servers_get, control_servers_connect, c
 	control_servers_reconnect, control_servers_release, control_servers_logs; /* control_servers.c */
 control_fn control_tools_list;                                                    /* control_tools.c */
 control_fn control_tools_call, control_mcp_request, control_mcp_notify;           /* control_calls.c */
+control_fn control_attach;                                                        /* control_attach.c */
 control_fn control_subscribe, control_unsubscribe;                                /* control_events.c */
 
+/* An attach that is refused ends the connection, once that is told. */
+void control_attach_refused(struct session *session);
+void control_free(struct control *control);
 /* The server that a JSON string names; or NULL, and the request is answered -32001. */
 struct server *control_find_server(struct request *r, struct span name);
 /* The request of a session that may have gone, or NULL. */
@@ -59,6 +66,5 @@ void control_tell_tools(struct ipc *ipc, struct server *server);
 void control_tell_log(struct ipc *ipc, struct server *server, const char *at, struct span text);
 void control_tell_notification(struct ipc *ipc, const struct router_notification *notification);
 void control_tell_call(struct ipc *ipc, const struct call_info *info);
-/* control.c: a server's question, and its withdrawal. */
-void control_ask(struct session *session, uint64_t question, struct span method, struct span params);
-void control_withdraw(struct session *session, uint64_t question, const char *reason);
+/* control.c: a server's question, with the server's name in its `_meta`. */
+void control_ask(struct session *session, const struct client_question *question);

@@ -21,7 +21,7 @@ void control_servers_list(struct request *r, const struct jsonrpc_message *m)
 	buf_add_text(&result, "{\"servers\":[");
 	for (size_t i = 0; i < manager_count(manager); i++) {
 		buf_add_text(&result, i ? "," : "");
-		server_json_write(&result, ipc->options.router, manager_at(manager, i), false);
+		server_json_write(&result, ipc, manager_at(manager, i), false);
 	}
 	buf_add_text(&result, "]}");
 	request_result_buf(r, &result);
@@ -30,7 +30,7 @@ void control_servers_list(struct request *r, const struct jsonrpc_message *m)
 static void answer_with_server(struct request *r, struct server *server, bool details)
 {
 	struct buf result = BUF_INIT;
-	server_json_write(&result, request_ipc(r)->options.router, server, details);
+	server_json_write(&result, request_ipc(r), server, details);
 	request_result_buf(r, &result);
 }
 

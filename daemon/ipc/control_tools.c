@@ -46,7 +46,7 @@ static void look(void *arg, struct server *server)
 {
 	struct settling *all = arg;
 	struct server_listing listing;
-	server_get_listing(server, all->start, &listing);
+	server_get_list(server, SERVER_TOOLS, all->start, &listing);
 	all->settled &= !listing.visible || listing.settled;
 }
 
@@ -68,7 +68,7 @@ static void add_to_revision(void *arg, struct server *server)
 {
 	struct revising *revising = arg;
 	struct server_listing listing;
-	server_get_listing(server, false, &listing);
+	server_get_list(server, SERVER_TOOLS, false, &listing);
 	if (!listing.visible)
 		return;
 	digest_text(&revising->digest, listing.revision);
@@ -98,7 +98,7 @@ static void write_server(void *arg, struct server *server)
 	struct buf *out = writing->out;
 	struct server_listing listing;
 	struct server_info info;
-	server_get_listing(server, false, &listing);
+	server_get_list(server, SERVER_TOOLS, false, &listing);
 	if (!listing.visible)
 		return;
 	server_get_info(server, &info);
@@ -112,7 +112,7 @@ static void write_server(void *arg, struct server *server)
 		buf_add_json_text(out, listing.error);
 	}
 	buf_add_text(out, ",\"tools\":");
-	buf_add_span(out, listing.tools);
+	buf_add_span(out, listing.items);
 	buf_add_char(out, '}');
 }
 

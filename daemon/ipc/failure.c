@@ -71,11 +71,9 @@ static void add_limit(struct buf *out, const struct ipc *ipc, int limit)
 	add_int(out, "value", ipc_limits(ipc)->value[limit]);
 }
 
-static void add_by_code(struct buf *out, struct request *r, const struct failure_context *context,
-			const struct transport_reply *reply)
+static void add_by_code(struct buf *out, struct ipc *ipc, const struct failure_context *context,
+			const struct transport_reply *reply, const char *reason)
 {
-	struct ipc *ipc = request_ipc(r);
-	const char *reason = request_cancel_reason(r);
 	switch (reply->code) {
 	case MCPD_E_UNAVAILABLE:
 		add_state(out, ipc, context, true);
@@ -129,17 +127,24 @@ static bool may_have_run(const struct transport_reply *reply)
 
 static void begin(struct buf *data, const struct failure_context *context)
 {
-	buf_add_text(data, "{\"server\":");
+	buf_add_text(data, "\"server\":");
 	buf_add_json_text(data, context->server_name);
+}
+
+void failure_write_data(struct buf *out, struct ipc *ipc, const struct failure_context *context,
+			const struct transport_reply *reply, const char *cancel_reason)
+{
+	begin(out, context);
+	add_by_code(out, ipc, context, reply, cancel_reason);
+	if (may_have_run(reply))
+		buf_add_text(out, ",\"maybeExecuted\":true");
 }
 
 void failure_answer(struct request *r, const struct failure_context *context, const struct transport_reply *reply)
 {
 	struct buf data = BUF_INIT;
-	begin(&data, context);
-	add_by_code(&data, r, context, reply);
-	if (may_have_run(reply))
-		buf_add_text(&data, ",\"maybeExecuted\":true");
+	buf_add_char(&data, '{');
+	failure_write_data(&data, request_ipc(r), context, reply, request_cancel_reason(r));
 	buf_add_char(&data, '}');
 	request_error_buf(r, reply->code, reply->message, &data);
 }
@@ -147,6 +152,7 @@ void failure_answer(struct request *r, const struct failure_context *context, co
 void failure_answer_unavailable(struct request *r, const struct failure_context *context, const char *message)
 {
 	struct buf data = BUF_INIT;
+	buf_add_char(&data, '{');
 	begin(&data, context);
 	add_state(&data, request_ipc(r), context, true);
 	buf_add_char(&data, '}');

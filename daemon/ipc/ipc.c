@@ -2,10 +2,13 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <sys/random.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "ipc/asking.h"
 #include "ipc/control_internal.h"
+#include "ipc/facade.h"
 #include "ipc/ipc_internal.h"
 #include "router/accounts.h"
 #include "xalloc.h"
@@ -48,18 +51,23 @@ static void on_server_removed(void *arg, const char *name)
 	struct ipc *ipc = arg;
 	control_tell_removed(ipc, name);
 	control_listing_changed(ipc);
+	facade_listing_changed(ipc);
+	facade_tell_removed(ipc);
 	ipc_changed(ipc);
 }
 
-static void on_tools(void *arg, struct server *server)
+static void on_list(void *arg, struct server *server, enum server_list list)
 {
-	control_tell_tools(arg, server);
+	if (list == SERVER_TOOLS)
+		control_tell_tools(arg, server);
+	facade_tell_list(arg, server, list);
 }
 
 static void on_listing(void *arg, struct server *server)
 {
 	(void)server;
 	control_listing_changed(arg);
+	facade_listing_changed(arg);
 }
 
 static void on_log(void *arg, struct server *server, const char *at, struct span text)
@@ -70,6 +78,7 @@ static void on_log(void *arg, struct server *server, const char *at, struct span
 static void on_notification(void *arg, const struct router_notification *notification)
 {
 	control_tell_notification(arg, notification);
+	facade_tell_notification(arg, notification);
 }
 
 static void on_call_end(void *arg, const struct call_info *info, const struct transport_reply *reply)
@@ -78,18 +87,35 @@ static void on_call_end(void *arg, const struct call_info *info, const struct tr
 	control_tell_call(arg, info);
 }
 
-static void ask(void *arg, uint64_t client, uint64_t question, struct span method, struct span params)
+static void ask(void *arg, const struct client_question *question)
 {
-	struct session *s = ipc_session(arg, client);
-	if (s)
-		control_ask(s, question, method, params);
+	struct session *s = ipc_session(arg, question->client);
+	if (!s)
+		return;
+	if (session_dialect(s) == &facade_dialect)
+		facade_ask(s, question);
+	else
+		control_ask(s, question);
 }
 
 static void withdraw(void *arg, uint64_t client, uint64_t question, const char *reason)
 {
 	struct session *s = ipc_session(arg, client);
-	if (s)
-		control_withdraw(s, question, reason);
+	if (!s)
+		return;
+	if (session_dialect(s) == &facade_dialect)
+		facade_withdraw(s, question, reason);
+	else
+		asking_withdraw(s, question, reason);
+}
+
+/* Nothing that one life of the daemon gave out means anything to the next. */
+static uint64_t make_nonce(void)
+{
+	uint64_t nonce;
+	if (getrandom(&nonce, sizeof nonce, GRND_NONBLOCK) != sizeof nonce)
+		nonce = (uint64_t)loop_now_us() << 20 ^ (uint64_t)getpid();
+	return nonce;
 }
 
 struct ipc *ipc_new(const struct ipc_options *options)
@@ -97,7 +123,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 	static const struct router_callbacks callbacks = {
 		.on_server = on_server,
 		.on_server_removed = on_server_removed,
-		.on_tools = on_tools,
+		.on_list = on_list,
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,
@@ -108,6 +134,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 	struct ipc *ipc = xnew(struct ipc);
 	ipc->options = *options;
 	ipc->started_at = time(NULL) - (loop_now_ms() - options->started_ms) / 1000;
+	ipc->nonce = make_nonce();
 	router_set_callbacks(options->router, &callbacks, ipc);
 	return ipc;
 }
@@ -173,6 +200,7 @@ void ipc_close(struct ipc *ipc, int64_t wait_ms, loop_fn *done, void *arg)
 	ipc->closed = done;
 	ipc->closed_arg = arg;
 	ipc->closed_task = task_new(ipc->options.loop, tell_closed, ipc);
+	facade_tell_closing(ipc);
 	for (struct session *s = ipc->sessions; s; s = session_next(s))
 		session_finish(s, wait_ms);
 	for (struct session *s = ipc->leaving; s; s = session_next(s))

@@ -16,6 +16,7 @@ struct ipc {
 	uint64_t last_session, last_request;
 	int64_t started_at;              /* in seconds since 1970 */
 	uint64_t requests[METHOD_COUNT]; /* of the control dialect */
+	uint64_t last_state, nonce;      /* of requestState: facade_park.c */
 	bool calls_stopped;
 	bool closing;
 	loop_fn *closed;

@@ -20,6 +20,7 @@ struct request {
 	void (*cancel)(struct request *request, uint64_t arg, const char *reason);
 	void (*gone)(uint64_t arg);
 	uint64_t arg;
+	struct batch *batch; /* or NULL */
 	char *cancel_reason;
 	size_t id_len;
 	char id[];
@@ -97,6 +98,7 @@ static void free_request(struct request *r)
 {
 	if (r->gone)
 		r->gone(r->arg);
+	batch_leave(r->batch, NULL);
 	free(r->cancel_reason);
 	free(r);
 }
@@ -176,7 +178,13 @@ const char *request_cancel_reason(const struct request *r)
 
 static void send_line(struct request *r, struct buf *line)
 {
-	session_send(r->session, line);
+	if (r->batch) {
+		struct batch *batch = r->batch;
+		r->batch = NULL;
+		batch_leave(batch, line);
+	} else {
+		session_send(r->session, line);
+	}
 	/* The memory of a large answer is given back, that of small ones kept. */
 	if (line->cap > IPC_LINE_KEEP)
 		buf_done(line);
@@ -201,6 +209,30 @@ void request_error(struct request *r, int code, const char *message, struct span
 	buf_reset(line);
 	jsonrpc_write_error(line, id_of(r), code, message, data);
 	send_line(r, line);
+}
+
+void request_error_object(struct request *r, struct span error)
+{
+	struct buf *line = &request_ipc(r)->line;
+	buf_reset(line);
+	jsonrpc_write_error_object(line, id_of(r), error);
+	send_line(r, line);
+}
+
+void request_drop(struct request *r)
+{
+	end_request(r);
+}
+
+struct span request_id(const struct request *r)
+{
+	return id_of(r);
+}
+
+void request_join(struct request *r, struct batch *batch)
+{
+	r->batch = batch;
+	batch_enter(batch);
 }
 
 void request_result_buf(struct request *r, struct buf *result)

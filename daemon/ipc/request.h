@@ -11,6 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ipc/batch.h"
 #include "ipc/session.h"
 #include "proto/span.h"
 
@@ -43,6 +44,12 @@ void request_pend(struct request *request, void (*cancel)(struct request *reques
 		  void (*gone)(uint64_t arg), uint64_t arg);
 /* notifications/cancelled came for it. reason: JSON string or absent. */
 void request_cancel(struct request *request, struct span reason);
+/* Ends it without an answer, as a cancelled request of the MCP dialect ends. */
+void request_drop(struct request *request);
+/* Its id as the client wrote it. */
+struct span request_id(const struct request *request);
+/* It belongs to a batch: its answer is collected there. Before anything can answer it. */
+void request_join(struct request *request, struct batch *batch);
 /* The reason it was cancelled with, or NULL. */
 const char *request_cancel_reason(const struct request *request);
 
@@ -50,6 +57,8 @@ const char *request_cancel_reason(const struct request *request);
 void request_result(struct request *request, struct span result);
 /* message NULL: the code's title. data may be absent. */
 void request_error(struct request *request, int code, const char *message, struct span data);
+/* error: a whole JSON-RPC error object, sent as it is. */
+void request_error_object(struct request *request, struct span error);
 /* For buffers that may have failed: the result, or -32603. Releases the buffer. */
 void request_result_buf(struct request *request, struct buf *result);
 void request_error_buf(struct request *request, int code, const char *message, struct buf *data);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 
 #include "ipc/failure.h"
+#include "ipc/ipc_internal.h"
+#include "ipc/view.h"
 #include "proto/json_iter.h"
 
 static void add_text(struct buf *out, const char *key, const char *text)
@@ -108,8 +110,18 @@ static void add_details(struct buf *out, const struct server_info *info)
 	add_text(out, "advice", info->advice);
 }
 
-void server_json_write(struct buf *out, struct router *router, struct server *server, bool details)
+/* Resources that the union of all servers shows as another's. */
+static void add_shadowed(struct buf *out, struct ipc *ipc, struct server *server)
 {
+	struct buf list = BUF_INIT;
+	if (view_write_shadowed(ipc->options.manager, server, &list))
+		add_json(out, "shadowedResources", buf_span(&list));
+	buf_done(&list);
+}
+
+void server_json_write(struct buf *out, struct ipc *ipc, struct server *server, bool details)
+{
+	struct router *router = ipc->options.router;
 	struct server_info info;
 	server_get_info(server, &info);
 	buf_add_text(out, "{\"name\":");
@@ -122,7 +134,9 @@ void server_json_write(struct buf *out, struct router *router, struct server *se
 	add_url(out, info.config);
 	add_facts(out, info.facts);
 	add_counts(out, &info);
-	if (details)
+	if (details) {
 		add_details(out, &info);
+		add_shadowed(out, ipc, server);
+	}
 	buf_add_char(out, '}');
 }

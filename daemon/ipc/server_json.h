@@ -8,4 +8,4 @@
 
 /* details: also config, history and advice, as servers/get tells them. The server's own JSON (serverInfo, capabilities,
  * instructions) is verbatim. */
-void server_json_write(struct buf *out, struct router *router, struct server *server, bool details);
+void server_json_write(struct buf *out, struct ipc *ipc, struct server *server, bool details);

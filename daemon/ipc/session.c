@@ -49,9 +49,25 @@ uint64_t session_id(const struct session *s)
 	return s->id;
 }
 
+bool session_is_open(const struct session *s)
+{
+	return s->step == SESSION_OPEN;
+}
+
+const struct dialect *session_dialect(const struct session *s)
+{
+	return s->dialect;
+}
+
 void *session_state(const struct session *s)
 {
 	return s->state;
+}
+
+void session_set_dialect(struct session *s, const struct dialect *dialect, void *state)
+{
+	s->dialect = dialect;
+	s->state = state;
 }
 
 struct session *session_next(const struct session *s)

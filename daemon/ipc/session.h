@@ -35,8 +35,14 @@ struct session *session_new(struct ipc *ipc, int fd, uint64_t id, const struct d
 struct ipc *session_ipc(const struct session *session);
 /* Never reused. */
 uint64_t session_id(const struct session *session);
+/* False from the moment its end is due. */
+bool session_is_open(const struct session *session);
+const struct dialect *session_dialect(const struct session *session);
 /* The dialect's own. */
 void *session_state(const struct session *session);
+/* From the next line on the session speaks another dialect. The old one's state is the caller's to free; its on_end is
+ * not called. */
+void session_set_dialect(struct session *session, const struct dialect *dialect, void *state);
 struct session *session_next(const struct session *session);
 
 /* Sends whole lines. A buffer that has failed, or a client that has too much unsent, ends the session. */

@@ -42,12 +42,12 @@ static void on_ready(void *arg, const struct mcp_failure *failure)
 	inst->heard_ms = loop_now_ms();
 	timer_cancel(inst->connect_timer);
 	server->era = facts->remembered_era;
-	server_set_facts(server, facts);
+	server_set_facts(server, facts, false);
 	if (facts->has_tools) {
-		watch_list(inst);
+		watch_list(inst, SERVER_TOOLS);
 		return;
 	}
-	server_adopt_tools(server, SPAN_LIT("[]"), -1, inst->capabilities);
+	server_adopt_list(server, SERVER_TOOLS, SPAN_LIT("[]"), -1, inst->capabilities);
 	instance_listed(inst, NULL);
 }
 
@@ -69,9 +69,10 @@ void instance_listed(struct instance *inst, const struct transport_reply *failur
 		return;
 	}
 	if (failure)
-		server_listing_failed(lane->server, failure->message);
+		server_listing_failed(lane->server, SERVER_TOOLS, failure->message);
 	inst->connected = true;
 	watch_start(inst);
+	watch_list_wanted(inst);
 	lane_connected(lane);
 }
 
@@ -159,8 +160,7 @@ static void on_notification(void *arg, struct span method, struct span params)
 		return;
 	}
 	inst->lane->server->counters.notifications++;
-	if (json_string_is(method, "notifications/tools/list_changed"))
-		watch_list_changed(inst);
+	watch_notification(inst, method);
 	if (!inst->lane->catalogue)
 		relay(inst, method, params);
 }

@@ -102,6 +102,12 @@ bool lane_is_active(const struct lane *lane)
 	       lane->state == SERVER_RECONNECTING;
 }
 
+void lane_listed(struct lane *lane)
+{
+	if (lane->catalogue)
+		task_schedule(lane->task);
+}
+
 static void set_state(struct lane *lane, enum server_state state, const char *reason)
 {
 	lane->state = state;
@@ -308,7 +314,8 @@ static void release(void *arg)
 	if (lane->state != SERVER_CONNECTED || !lane->accepting)
 		return;
 	if (lane->catalogue) {
-		lane_stop(lane, "its tools are known", false);
+		if (!watch_is_busy(lane->instance))
+			lane_stop(lane, "its lists are known", false);
 		return;
 	}
 	listen_begin(lane->instance);

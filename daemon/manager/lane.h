@@ -72,6 +72,8 @@ bool lane_is_active(const struct lane *lane); /* running, or on the way to it */
 /* ---- told by the lane's instance, which the lane has still as its own ---- */
 
 void lane_connected(struct lane *lane);
+/* The last listing that was due has ended. */
+void lane_listed(struct lane *lane);
 /* The attempt failed; the instance is given up. */
 void lane_attempt_failed(struct lane *lane, const struct mcp_failure *failure);
 /* The connection is gone, or was given up; lane->instance is NULL. at_once: connect again without delay if calls

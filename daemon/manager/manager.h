@@ -20,6 +20,9 @@ struct manager;
 struct server;
 struct process_host;
 
+/* The lists that servers have. */
+enum server_list { SERVER_TOOLS, SERVER_PROMPTS, SERVER_RESOURCES, SERVER_TEMPLATES, SERVER_LIST_COUNT };
+
 enum server_state {
 	SERVER_IDLE,
 	SERVER_CONNECTING,
@@ -42,15 +45,15 @@ struct manager_question {
 	bool owned;      /* the instance serves this one client only */
 };
 
-/* on_server, on_server_removed, on_tools and on_listing come from a task of the manager's, with what is the case then:
+/* on_server, on_server_removed, on_list and on_listing come from a task of the manager's, with what is the case then:
  * changes within one pass are told once. All of them may call anything here. */
 struct manager_callbacks {
 	/* A server's state, or anything else that servers/get shows of it, changed. Also for a new server. */
 	void (*on_server)(void *arg, struct server *server);
 	void (*on_server_removed)(void *arg, const char *name);
-	/* The tool list differs from the one before (M2, R28). */
-	void (*on_tools)(void *arg, struct server *server);
-	/* A listing that was waited for may now be answerable (see server_get_listing()). */
+	/* The list differs from the one before (M2, R28). */
+	void (*on_list)(void *arg, struct server *server, enum server_list list);
+	/* A listing that was waited for may now be answerable (see server_get_list()). */
 	void (*on_listing)(void *arg, struct server *server);
 	void (*on_log)(void *arg, struct server *server, const char *at, struct span text);
 	/* owner: the one client of a per-client or exclusive instance, else 0. */

@@ -95,29 +95,36 @@ static void tell_notes(struct manager *m)
 	}
 }
 
+static void tell_event(struct manager *m, struct server *server, unsigned event)
+{
+	switch (event) {
+	case OUTBOX_SERVER:
+		m->callbacks.on_server(m->arg, server);
+		break;
+	case OUTBOX_LISTING:
+		m->callbacks.on_listing(m->arg, server);
+		break;
+	case OUTBOX_QUEUE:
+		sharing_tell_positions(m, server->id);
+		break;
+	default:
+		for (int list = 0; list < SERVER_LIST_COUNT; list++)
+			if (event == (unsigned)OUTBOX_LIST << list)
+				m->callbacks.on_list(m->arg, server, (enum server_list)list);
+	}
+}
+
 /* What is told may change the set of servers: each is looked up anew before each word about it. */
 static void tell_server(struct manager *m, uint64_t id)
 {
-	static const unsigned order[] = { OUTBOX_SERVER, OUTBOX_TOOLS, OUTBOX_LISTING, OUTBOX_QUEUE };
+	static const unsigned order[] = { OUTBOX_SERVER,    OUTBOX_LIST,    OUTBOX_LIST << 1, OUTBOX_LIST << 2,
+					  OUTBOX_LIST << 3, OUTBOX_LISTING, OUTBOX_QUEUE };
 	for (size_t i = 0; i < sizeof order / sizeof order[0]; i++) {
 		struct server *server = manager_by_id(m, id);
 		if (!server || !(server->events & order[i]))
 			continue;
 		server->events &= ~order[i];
-		switch (order[i]) {
-		case OUTBOX_SERVER:
-			m->callbacks.on_server(m->arg, server);
-			break;
-		case OUTBOX_TOOLS:
-			m->callbacks.on_tools(m->arg, server);
-			break;
-		case OUTBOX_LISTING:
-			m->callbacks.on_listing(m->arg, server);
-			break;
-		case OUTBOX_QUEUE:
-			sharing_tell_positions(m, id);
-			break;
-		}
+		tell_event(m, server, order[i]);
 	}
 }
 

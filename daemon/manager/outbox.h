@@ -22,9 +22,10 @@ TAILQ_HEAD(order_list, order);
 
 enum outbox_event {
 	OUTBOX_SERVER = 1,
-	OUTBOX_TOOLS = 2,
-	OUTBOX_LISTING = 4,
-	OUTBOX_QUEUE = 8, /* places in an exclusive server's queue */
+	OUTBOX_LISTING = 2,
+	OUTBOX_QUEUE = 4, /* places in an exclusive server's queue */
+	OUTBOX_LIST = 8,  /* shifted by enum server_list: that list is another one */
+	OUTBOX_LISTS = OUTBOX_LIST * 15,
 };
 
 struct outbox_note;

@@ -62,7 +62,7 @@ struct server *server_new(struct manager *m, const struct server_config *cfg)
 	TAILQ_INIT(&server->lanes);
 	TAILQ_INIT(&server->claims.queue);
 	TAILQ_INIT(&server->orders);
-	tool_list_init(&server->tools, cfg->name);
+	server_lists_init(server);
 	server_log_init(&server->log);
 	history_init(&server->history);
 	make_lanes(server);
@@ -78,7 +78,7 @@ static void free_memory(void *arg)
 {
 	struct server *server = arg;
 	assert(server->askers.turns.count == 0);
-	tool_list_done(&server->tools);
+	server_lists_done(server);
 	server_log_done(&server->log);
 	history_done(&server->history);
 	free(server->facts);
@@ -168,11 +168,11 @@ static void replace(struct server *server, const struct server_config *cfg)
 	server->by_hand = false;
 	make_lanes(server);
 	if (other_tools) {
-		struct span before = tool_list_text(&server->tools);
+		struct span before = tool_list_text(server_shown(server, SERVER_TOOLS));
 		server_forget_facts(server);
 		server_load_cache(server);
-		if (!span_equal(before, tool_list_text(&server->tools)))
-			outbox_raise(server, OUTBOX_TOOLS);
+		if (!span_equal(before, tool_list_text(server_shown(server, SERVER_TOOLS))))
+			outbox_raise(server, OUTBOX_LISTS);
 	}
 	if (cfg->error)
 		server_note_error(server, cfg->error);

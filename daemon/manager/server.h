@@ -24,6 +24,8 @@ struct server_info {
 	enum server_state state;
 	pid_t pid;                            /* 0: none */
 	const struct mcp_server_facts *facts; /* NULL when never connected in this life */
+	/* The same, or what an earlier life of the daemon has kept; NULL: nothing is known. */
+	const struct mcp_server_facts *known_facts;
 	unsigned tool_count, in_flight, waiting;
 	const char *connected_at;                     /* RFC 3339, or NULL */
 	const char *last_error, *last_error_at;       /* NULL: none */
@@ -64,16 +66,22 @@ void server_walk_log(struct server *server, unsigned n, void (*fn)(void *arg, co
 void server_note_refusal(struct server *server, const char *advice);
 
 struct server_listing {
-	bool visible;      /* false: disabled */
-	bool settled;      /* nothing to wait for: live, cached, or failed with nothing cached */
-	bool deferred;     /* not live */
-	struct span tools; /* JSON array text, never absent ("[]") */
-	char revision[33]; /* hash of name and tools; the same across restarts */
-	const char *error; /* why nothing is live, or NULL */
+	bool visible;       /* false: disabled */
+	bool settled;       /* nothing to wait for: live, cached, or failed with nothing cached */
+	bool deferred;      /* not live */
+	struct span items;  /* JSON array text, never absent ("[]") */
+	char revision[33];  /* hash of the server's name and the items; the same across restarts */
+	const char *error;  /* why nothing is live, or NULL */
+	int64_t ttl_ms;     /* what is left of a modern server's ttlMs; -1: it has none */
+	bool cache_private; /* cacheScope, for modern clients */
 };
-/* The list as it can be shown now. `start`: a lazy server without a cache, or one whose ttlMs has run out, is set in
- * motion by this. Valid until the next pass. */
-void server_get_listing(struct server *server, bool start, struct server_listing *ret);
+/*
+ * The list as it can be shown now. `start`: somebody asks for it, and what is missing is set in motion: a server without
+ * a cache is started, a list whose ttlMs has run out is fetched again, and so is, each time, one of prompts, resources or
+ * templates whose changes the server does not announce. These three are listed only once somebody has asked, and are
+ * kept current from then on. A list that the server does not have is empty. Valid until the next pass.
+ */
+void server_get_list(struct server *server, enum server_list list, bool start, struct server_listing *ret);
 /* The tool's object (verbatim) in the current list, or absent. name: decoded, or a JSON string with its quotes. */
 struct span server_find_tool(struct server *server, struct span name);
 

@@ -237,7 +237,8 @@ static struct span schema_of(struct server *server, const struct server_call *ca
 {
 	if (server->cfg->transport == CONFIG_STDIO || !call->is_tool_call)
 		return SPAN_NONE;
-	return json_member(tool_list_find(&server->tools, json_member(call->params, "name")), "inputSchema");
+	return json_member(tool_list_find(&server->lists[SERVER_TOOLS].list, json_member(call->params, "name")),
+			   "inputSchema");
 }
 
 static void enter_sent(struct server_call *call, struct lane *lane, struct instance *inst)

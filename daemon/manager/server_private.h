@@ -15,6 +15,16 @@
 
 struct server_facts_copy;
 
+/* One of the lists that a server has, as it is known now. */
+struct server_list_state {
+	struct tool_list list; /* the server's own bytes */
+	bool wanted;           /* somebody has asked for it: it is kept current. Tools always are */
+	bool live;             /* a connection that is there now has listed it */
+	bool failed;           /* the last listing of a connection that is there now has */
+	int64_t expires_ms;    /* on loop_now_ms(): to be fetched again when asked for after this; 0: never */
+	bool cache_private;    /* a modern server's cacheScope, or it has not said */
+};
+
 struct server {
 	struct manager *m;
 	uint64_t id;
@@ -31,11 +41,10 @@ struct server {
 	struct askers askers;
 	unsigned n_instances; /* those that are ending included */
 
-	struct tool_list tools;
-	bool live;          /* a connection that is there now has listed them */
-	int64_t expires_ms; /* on loop_now_ms(): the list is to be fetched again when asked for after this; 0: never */
+	struct server_list_state lists[SERVER_LIST_COUNT];
 	enum mcp_era era, stored_era; /* remembered for the definition, here and on disk */
 	struct server_facts_copy *facts;
+	bool facts_remembered; /* from the disk: no connection of this life has told them */
 
 	struct server_counters counters; /* without what passes on connections that are there */
 	struct server_log log;
@@ -76,17 +85,30 @@ const char *server_reason(const struct server *server, const char *message);
 /* Records what went wrong (lastError) and logs it. */
 void server_note_error(struct server *server, const char *message);
 void server_add_log(struct server *server, const char *prefix, struct span text);
-void server_set_facts(struct server *server, const struct mcp_server_facts *facts);
+void server_set_facts(struct server *server, const struct mcp_server_facts *facts, bool remembered);
+const struct mcp_server_facts *server_known_facts(const struct server *server);
 void server_forget_facts(struct server *server);
-/* An instance with these capabilities has listed the tools. ttl_ms: -1: no limit. */
-void server_adopt_tools(struct server *server, struct span elements, int64_t ttl_ms, unsigned capabilities);
-void server_listing_failed(struct server *server, const char *message);
-/* The remembered era did not work. */
-void server_forget_era(struct server *server);
-/* Takes tools and era from the disk, in place of what is known. */
-void server_load_cache(struct server *server);
-unsigned server_count_calls(const struct server *server, unsigned *ret_waiting);
 /* What has passed on a connection that has closed. */
 void server_add_traffic(struct server *server, const struct transport_traffic *traffic);
 /* An instance of it has closed for good. */
 void server_instance_gone(struct server *server);
+unsigned server_count_calls(const struct server *server, unsigned *ret_waiting);
+
+/* ---- server_lists.c: tools, prompts, resources and templates, live and remembered ---- */
+
+void server_lists_init(struct server *server);
+void server_lists_done(struct server *server);
+/* Takes lists, facts and era from the disk, in place of what is known. */
+void server_load_cache(struct server *server);
+/* No connection that is there now has listed anything. */
+void server_lists_not_live(struct server *server);
+/* The list as it is shown. */
+const struct tool_list *server_shown(const struct server *server, enum server_list list);
+/* An instance has listed; of tools one with these capabilities (enum tool_capability). ttl_ms: -1: no limit. */
+void server_adopt_list(struct server *server, enum server_list list, struct span elements, int64_t ttl_ms,
+		       unsigned capabilities);
+void server_listing_failed(struct server *server, enum server_list list, const char *message);
+/* Whether such a list is there to be asked for, as far as is known of the server. */
+bool server_offers_list(const struct mcp_server_facts *facts, enum server_list list);
+/* The remembered era did not work. */
+void server_forget_era(struct server *server);

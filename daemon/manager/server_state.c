@@ -9,10 +9,6 @@
 #include "proto/buf.h"
 #include "xalloc.h"
 
-/* A list that has just come counts as fresh for so long, whatever its ttlMs says. */
-#define LIST_FRESH_MS 1000
-/* After a listing has failed. */
-#define LIST_RETRY_MS 30000
 #define ERROR_TEXT_MAX 8192 /* bytes of lastError */
 
 struct server_facts_copy {
@@ -30,7 +26,13 @@ const char *server_state_name(enum server_state state)
 	return (unsigned)state < SERVER_STATE_COUNT ? names[state] : "unknown";
 }
 
+/* What a connection of this life has told. */
 static const struct mcp_server_facts *facts_of(const struct server *server)
+{
+	return server->facts && !server->facts_remembered ? &server->facts->facts : NULL;
+}
+
+const struct mcp_server_facts *server_known_facts(const struct server *server)
 {
 	return server->facts ? &server->facts->facts : NULL;
 }
@@ -62,7 +64,7 @@ static void log_state(const struct server *server, const char *reason)
 	struct log_fields fields = { .server = server->name, .state = server_state_name(server->state) };
 	if (server->state == SERVER_CONNECTED && server->facts)
 		log_event(LOG_LEVEL_INFO, &fields, "server %s: connected (%s, %u tools)", server->name,
-			  facts_of(server)->protocol_version, server->tools.count);
+			  facts_of(server)->protocol_version, server_shown(server, SERVER_TOOLS)->count);
 	else
 		log_event(minor ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, &fields, "server %s: %s%s%s", server->name,
 			  fields.state, reason && !told ? ": " : "", reason && !told ? reason : "");
@@ -80,7 +82,7 @@ void server_state_changed(struct server *server, const char *reason)
 	if (state == SERVER_CONNECTED)
 		timestamp_now(server->connected_at);
 	else
-		server->live = false;
+		server_lists_not_live(server);
 	server->state = state;
 	history_add(&server->history, state, reason, (size_t)server->m->limits.value[LIMIT_HISTORY]);
 	log_state(server, reason);
@@ -165,7 +167,7 @@ static size_t copy_text(char *at, struct span *span)
 	return span->len;
 }
 
-void server_set_facts(struct server *server, const struct mcp_server_facts *facts)
+void server_set_facts(struct server *server, const struct mcp_server_facts *facts, bool remembered)
 {
 	size_t version_len = strlen(facts->protocol_version) + 1;
 	size_t total = version_len + facts->server_info.len + facts->capabilities.len + facts->instructions.len;
@@ -181,6 +183,7 @@ void server_set_facts(struct server *server, const struct mcp_server_facts *fact
 	copy_text(at, &copy->facts.instructions);
 	server_forget_facts(server);
 	server->facts = copy;
+	server->facts_remembered = remembered;
 	outbox_raise(server, OUTBOX_SERVER);
 }
 
@@ -189,140 +192,6 @@ void server_forget_facts(struct server *server)
 	if (server->facts)
 		loop_bury(server->m->loop, server->facts, free);
 	server->facts = NULL;
-}
-
-/* ---- tools ---- */
-
-static void store(struct server *server)
-{
-	const struct mcp_server_facts *facts = facts_of(server);
-	if (!server->tools.text)
-		return;
-	struct tool_cache_entry entry = {
-		.tools = server->tools.text,
-		.tools_len = server->tools.len,
-		.count = server->tools.count,
-		.capabilities = server->tools.capabilities,
-		.era = server->era,
-		.protocol_version = facts ? (char *)facts->protocol_version : NULL,
-	};
-	if (tool_cache_store(server->m->cache, server->name, server->cfg->identity, &entry) == 0)
-		server->stored_era = server->era;
-}
-
-void server_load_cache(struct server *server)
-{
-	struct tool_cache_entry entry;
-	tool_list_clear(&server->tools, server->m->loop);
-	server->era = server->stored_era = MCP_ERA_UNKNOWN;
-	server->live = false;
-	server->expires_ms = 0;
-	if (server->cfg->error || tool_cache_load(server->m->cache, server->name, server->cfg->identity, &entry) < 0)
-		return;
-	tool_list_adopt(&server->tools, server->m->loop, (struct span){ entry.tools, entry.tools_len },
-			entry.capabilities);
-	server->era = server->stored_era = entry.era;
-	tool_cache_entry_done(&entry);
-}
-
-void server_adopt_tools(struct server *server, struct span elements, int64_t ttl_ms, unsigned capabilities)
-{
-	bool differs = tool_list_adopt(&server->tools, server->m->loop, elements, capabilities);
-	server->live = true;
-	server->expires_ms = ttl_ms < 0 ? 0 : loop_now_ms() + (ttl_ms > LIST_FRESH_MS ? ttl_ms : LIST_FRESH_MS);
-	if (differs || server->stored_era != server->era)
-		store(server);
-	outbox_raise(server, OUTBOX_LISTING | (differs ? OUTBOX_TOOLS | OUTBOX_SERVER : 0));
-}
-
-void server_listing_failed(struct server *server, const char *message)
-{
-	char *text = xasprintf("tools/list failed: %s", message);
-	server_note_error(server, text);
-	free(text);
-	server->expires_ms = loop_now_ms() + LIST_RETRY_MS;
-	outbox_raise(server, OUTBOX_LISTING);
-}
-
-void server_forget_era(struct server *server)
-{
-	server->era = MCP_ERA_UNKNOWN;
-	if (server->stored_era != MCP_ERA_UNKNOWN)
-		store(server);
-}
-
-/* A connection that can list the tools now, the one with the most capabilities; or NULL. */
-static struct instance *lister(const struct server *server)
-{
-	const struct lane *lane;
-	struct instance *best = NULL;
-	TAILQ_FOREACH(lane, &server->lanes, link)
-	{
-		struct instance *inst = lane->instance;
-		if (lane->state == SERVER_CONNECTED && inst && !inst->lost &&
-		    (!best || inst->capabilities > best->capabilities))
-			best = inst;
-	}
-	return best;
-}
-
-static bool is_listing(const struct server *server)
-{
-	const struct lane *lane;
-	TAILQ_FOREACH(lane, &server->lanes, link)
-	if (lane->instance && lane->instance->watch.listing)
-		return true;
-	return false;
-}
-
-/* Sets in motion what a listing that is asked for wants. */
-static void want_listing(struct server *server)
-{
-	bool stale = server->expires_ms && loop_now_ms() >= server->expires_ms;
-	struct instance *inst;
-	if (!server->cfg->enabled || server->cfg->error || server->m->phase != MANAGER_RUNNING)
-		return;
-	if (server->state == SERVER_IDLE && !server->tools.text && !server->by_hand)
-		server_start(server, "its tools were asked for");
-	else if (server->state == SERVER_CONNECTED && stale && !is_listing(server) && (inst = lister(server)))
-		watch_list(inst);
-}
-
-void server_get_listing(struct server *server, bool start, struct server_listing *ret)
-{
-	if (start)
-		want_listing(server);
-	enum server_state state = server->state;
-	bool known = server->tools.text != NULL;
-	bool stale = server->expires_ms && loop_now_ms() >= server->expires_ms;
-	memset(ret, 0, sizeof *ret);
-	ret->visible = state != SERVER_DISABLED;
-	ret->deferred = state != SERVER_CONNECTED || !server->live;
-	ret->tools = tool_list_text(&server->tools);
-	memcpy(ret->revision, server->tools.revision, sizeof ret->revision);
-	if (state == SERVER_CONNECTED)
-		ret->settled = !(is_listing(server) && (stale || !server->live));
-	else
-		ret->settled = known || state == SERVER_IDLE || state == SERVER_FAILED || state == SERVER_NEEDS_AUTH ||
-			       state == SERVER_DISABLED;
-	if (server->cfg->error)
-		ret->error = server->cfg->error;
-	else if (ret->deferred && (state == SERVER_FAILED || state == SERVER_NEEDS_AUTH ||
-				   state == SERVER_RECONNECTING || state == SERVER_CONNECTED))
-		ret->error = server->last_error;
-}
-
-struct span server_find_tool(struct server *server, struct span name)
-{
-	struct span found = tool_list_find(&server->tools, name);
-	struct buf json = BUF_INIT;
-	if (found.ptr)
-		return found;
-	buf_add_json_string(&json, name);
-	if (!buf_failed(&json))
-		found = tool_list_find(&server->tools, buf_span(&json));
-	buf_done(&json);
-	return found;
 }
 
 /* ---- all of it, for those above ---- */
@@ -366,7 +235,8 @@ void server_get_info(struct server *server, struct server_info *ret)
 	ret->config = server->cfg;
 	ret->state = server->state;
 	ret->facts = facts_of(server);
-	ret->tool_count = server->tools.count;
+	ret->known_facts = server_known_facts(server);
+	ret->tool_count = server_shown(server, SERVER_TOOLS)->count;
 	ret->in_flight = server_count_calls(server, &ret->waiting);
 	ret->connected_at = server->state == SERVER_CONNECTED ? server->connected_at : NULL;
 	ret->last_error = server->cfg->error ? server->cfg->error : server->last_error;

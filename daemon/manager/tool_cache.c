@@ -17,7 +17,7 @@
 #include "proto/json_scan.h"
 #include "xalloc.h"
 
-#define FORMAT_VERSION 1
+#define FORMAT_VERSION 2
 #define SUFFIX ".tools"
 #define TEMPORARY ".writing-"
 #define IDENTITY_LEN 32
@@ -103,6 +103,7 @@ void tool_cache_free(struct tool_cache *cache)
 void tool_cache_entry_done(struct tool_cache_entry *entry)
 {
 	free(entry->tools);
+	free(entry->rest);
 	free(entry->protocol_version);
 	memset(entry, 0, sizeof *entry);
 }
@@ -200,12 +201,23 @@ static const char *const era_names[] = {
 	[MCP_ERA_UNKNOWN] = "unknown", [MCP_ERA_LEGACY] = "legacy", [MCP_ERA_MODERN] = "modern"
 };
 
-static void checksum_of(struct span tools, char out[static DIGEST_HEX])
+static void checksum_of(struct span tools, struct span rest, char out[static DIGEST_HEX])
 {
 	struct digest digest;
 	digest_init(&digest);
 	digest_bytes(&digest, tools.ptr, tools.len);
+	digest_bytes(&digest, rest.ptr, rest.len);
 	digest_hex(&digest, out);
+}
+
+static char *copy_of(struct span text)
+{
+	char *copy = malloc(text.len + 1);
+	if (!copy)
+		return NULL;
+	memcpy(copy, text.ptr, text.len);
+	copy[text.len] = '\0';
+	return copy;
 }
 
 /* NULL with *ret filled, or what is wrong with the file. */
@@ -229,19 +241,26 @@ static const char *parse(const char *data, size_t len, const char *name, const c
 	    json_int64(found[H_CAPABILITIES], &capabilities) < 0 || count < 0 || count > bytes)
 		return "its header is damaged";
 	struct span tools = { newline + 1, (size_t)(data + len - (newline + 1)) };
-	if (bytes < 0 || (uint64_t)bytes != tools.len)
+	if (bytes < 0 || (uint64_t)bytes > tools.len)
 		return "it is cut off";
-	checksum_of(tools, checksum);
+	struct span rest = { tools.ptr + bytes, tools.len - (size_t)bytes };
+	tools.len = (size_t)bytes;
+	checksum_of(tools, rest, checksum);
 	if (!json_string_is(found[H_CHECKSUM], checksum))
 		return "its checksum is wrong";
 	if (json_check(tools, NULL) < 0 || json_type_of(tools) != JSON_ARRAY)
 		return "it holds no list";
+	if (json_check(rest, NULL) < 0 || json_type_of(rest) != JSON_OBJECT)
+		return "it is cut off";
 	memset(ret, 0, sizeof *ret);
-	if (!(ret->tools = malloc(tools.len + 1)))
+	ret->tools = copy_of(tools);
+	ret->rest = copy_of(rest);
+	if (!ret->tools || !ret->rest) {
+		tool_cache_entry_done(ret);
 		return "memory is short";
-	memcpy(ret->tools, tools.ptr, tools.len);
-	ret->tools[tools.len] = '\0';
+	}
 	ret->tools_len = tools.len;
+	ret->rest_len = rest.len;
 	ret->count = (unsigned)count;
 	ret->capabilities = (unsigned)capabilities;
 	for (unsigned era = MCP_ERA_UNKNOWN; era <= MCP_ERA_MODERN; era++)
@@ -297,7 +316,8 @@ static int write_all(int fd, struct span bytes)
 static void add_header(struct buf *out, const char *name, const char *identity, const struct tool_cache_entry *entry)
 {
 	char checksum[DIGEST_HEX];
-	checksum_of((struct span){ entry->tools, entry->tools_len }, checksum);
+	checksum_of((struct span){ entry->tools, entry->tools_len }, (struct span){ entry->rest, entry->rest_len },
+		    checksum);
 	buf_addf(out, "{\"mcpdToolCache\":%d,\"server\":", FORMAT_VERSION);
 	buf_add_json_text(out, name);
 	buf_addf(out, ",\"identity\":\"%s\",\"era\":\"%s\",\"protocolVersion\":", identity, era_names[entry->era]);
@@ -320,6 +340,8 @@ static int write_file(int dir, const char *file, const char *name, const char *i
 		error = write_all(fd, buf_span(&header));
 	if (error == 0)
 		error = write_all(fd, (struct span){ entry->tools, entry->tools_len });
+	if (error == 0)
+		error = write_all(fd, (struct span){ entry->rest, entry->rest_len });
 	if (error == 0 && fsync(fd) < 0)
 		error = -errno;
 	if (fd >= 0 && close(fd) < 0 && error == 0)

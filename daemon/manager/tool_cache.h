@@ -1,8 +1,9 @@
 /*
- * What is remembered of a server from one life of the daemon to the next (M2, M3): its tools, and which era it speaks.
+ * What is remembered of a server from one life of the daemon to the next (M2, M3): its lists, what it said of itself, and
+ * which era it speaks.
  *
- * One file per definition, <name>-<identity>.tools in the cache directory: a line of JSON about it, then the tool array
- * as the server sent it, byte for byte. Files are written beside and renamed, so that one is either whole or not there;
+ * One file per definition, <name>-<identity>.tools in the cache directory: a line of JSON about it, the tool array as the
+ * server sent it, byte for byte, and an object with the rest. Files are written beside and renamed, so that one is either whole or not there;
  * a file that is damaged, of another version or of another server is removed with a log line. Nothing that goes wrong
  * here hurts more than a cold start.
  */
@@ -22,6 +23,8 @@ struct tool_cache_entry {
 	unsigned capabilities; /* enum tool_capability: those the tools were listed with */
 	enum mcp_era era;
 	char *protocol_version; /* or NULL */
+	char *rest;             /* JSON object text, NUL-terminated: the caller's own */
+	size_t rest_len;
 };
 
 /* dir is made with mode 0700 when something is to be written. NULL: a cache that keeps nothing. */

@@ -47,12 +47,46 @@ void watch_done(struct instance *inst)
 	listen_done(inst);
 }
 
-/* ---- the tools ---- */
+/* ---- the lists ---- */
+
+static const struct {
+	const char *method, *member;
+} kinds[SERVER_LIST_COUNT] = {
+	[SERVER_TOOLS] = { "\"tools/list\"", "tools" },
+	[SERVER_PROMPTS] = { "\"prompts/list\"", "prompts" },
+	[SERVER_RESOURCES] = { "\"resources/list\"", "resources" },
+	[SERVER_TEMPLATES] = { "\"resources/templates/list\"", "resourceTemplates" },
+};
+
+/* A server that does not know the method of a list that its capability promises has an empty one. */
+static bool is_unknown_method(const struct transport_reply *failure)
+{
+	int64_t code = 0;
+	return failure->code == MCPD_E_SERVER && json_int64(json_member(failure->error, "code"), &code) == 0 &&
+	       code == MCPD_E_METHOD_NOT_FOUND;
+}
+
+static void adopt(struct instance *inst, enum server_list list, const struct listing_result *result)
+{
+	struct lane *lane = inst->lane;
+	const struct transport_reply *failure = result->failure;
+	if (!failure)
+		server_adopt_list(lane->server, list, result->elements, result->ttl_ms, inst->capabilities);
+	else if (list != SERVER_TOOLS && is_unknown_method(failure))
+		server_adopt_list(lane->server, list, SPAN_LIT("[]"), -1, inst->capabilities);
+	else if (inst->connected)
+		server_listing_failed(lane->server, list, failure->message);
+	if (!failure)
+		lane->server->lists[list].cache_private = !result->cache_public;
+}
+
+static void next(struct instance *inst);
 
 static void on_listed(void *arg, const struct listing_result *result)
 {
 	struct instance *inst = arg;
 	struct watch *w = &inst->watch;
+	enum server_list list = w->current;
 	w->listing = NULL;
 	if (result->warning && inst->lane)
 		server_add_log(inst->lane->server, "mcpd: ", span_of(result->warning)); /* which may change anything */
@@ -60,48 +94,109 @@ static void on_listed(void *arg, const struct listing_result *result)
 	if (inst->closing || !lane)
 		return;
 	inst->heard_ms = loop_now_ms();
-	if (!result->failure)
-		server_adopt_tools(lane->server, result->elements, result->ttl_ms, inst->capabilities);
-	if (!inst->connected) {
+	adopt(inst, list, result);
+	if (!inst->connected)
 		instance_listed(inst, result->failure);
-	} else if (result->failure) {
-		server_listing_failed(lane->server, result->failure->message);
+	else if (result->failure)
 		lane_note_failure(lane, inst, result->failure);
-	}
-	if (w->again && !inst->closing && inst->lane) {
-		w->again = false;
-		watch_list(inst);
-	}
+	if (!inst->closing && inst->lane)
+		next(inst);
 }
 
-void watch_list(struct instance *inst)
+/* Starts the next listing that is due, if none is under way. */
+static void next(struct instance *inst)
 {
 	struct watch *w = &inst->watch;
 	const struct server_config *cfg = inst->lane->server->cfg;
-	if (w->listing) {
-		w->again = true;
+	if (w->listing)
+		return;
+	if (!w->due) {
+		lane_listed(inst->lane);
 		return;
 	}
+	int list = 0;
+	while (!(w->due >> list & 1))
+		list++;
+	w->due &= ~(1u << list);
+	w->current = (enum server_list)list;
 	/* The first one is part of the connect flow. */
 	int64_t timeout_ms = inst->connected ? cfg->timeout_ms : cfg->connect_timeout_ms;
-	w->listing = listing_start(inst->client, SPAN_LIT("\"tools/list\""), "tools", timeout_ms, &inst->m->limits,
-				   on_listed, inst);
+	w->listing = listing_start(inst->client, span_of(kinds[list].method), kinds[list].member, timeout_ms,
+				   &inst->m->limits, on_listed, inst);
+}
+
+void watch_list(struct instance *inst, enum server_list list)
+{
+	inst->watch.due |= 1u << list;
+	next(inst);
+}
+
+void watch_list_wanted(struct instance *inst)
+{
+	const struct server *server = inst->lane->server;
+	const struct mcp_server_facts *facts = mcp_client_facts(inst->client);
+	for (int list = SERVER_PROMPTS; list < SERVER_LIST_COUNT; list++)
+		if (server->lists[list].wanted && server_offers_list(facts, (enum server_list)list))
+			inst->watch.due |= 1u << list;
+	if (inst->watch.due)
+		next(inst);
+}
+
+bool watch_is_listing(const struct instance *inst, enum server_list list)
+{
+	const struct watch *w = &inst->watch;
+	return (w->listing && w->current == list) || (w->due >> list & 1);
+}
+
+bool watch_is_busy(const struct instance *inst)
+{
+	return inst->watch.listing || inst->watch.due;
 }
 
 static void on_burst(void *arg)
 {
 	struct instance *inst = arg;
-	if (inst->lane)
-		watch_list(inst);
+	struct watch *w = &inst->watch;
+	if (!inst->lane)
+		return;
+	w->due |= w->changed;
+	w->changed = 0;
+	next(inst);
 }
 
-void watch_list_changed(struct instance *inst)
+/* Those of the lists that somebody wants are listed again. */
+static void note_changed(struct instance *inst, unsigned lists)
 {
 	struct watch *w = &inst->watch;
-	if (!inst->connected)
-		w->again = w->listing != NULL;
-	else if (!timer_is_set(w->burst_timer))
+	for (int list = 0; list < SERVER_LIST_COUNT; list++)
+		if (!inst->lane->server->lists[list].wanted)
+			lists &= ~(1u << list);
+	if (!lists)
+		return;
+	if (!inst->connected) {
+		/* What comes while the first listing is under way is listed behind it. */
+		w->due |= w->listing ? lists : 0;
+		return;
+	}
+	w->changed |= lists;
+	if (!timer_is_set(w->burst_timer))
 		timer_set(w->burst_timer, loop_now_ms() + WATCH_BURST_MS);
+}
+
+static const struct {
+	const char *capability, *method;
+	unsigned lists;
+} changes[] = {
+	{ "tools", "notifications/tools/list_changed", 1u << SERVER_TOOLS },
+	{ "prompts", "notifications/prompts/list_changed", 1u << SERVER_PROMPTS },
+	{ "resources", "notifications/resources/list_changed", 1u << SERVER_RESOURCES | 1u << SERVER_TEMPLATES },
+};
+
+void watch_notification(struct instance *inst, struct span method)
+{
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+		if (json_string_is(method, changes[i].method))
+			note_changed(inst, changes[i].lists);
 }
 
 /* ---- the stream of announcements ---- */
@@ -122,8 +217,10 @@ static void open_stream(struct instance *inst)
 /* While there was no stream. */
 static void list_what_was_missed(struct instance *inst)
 {
-	if (listen_announces(mcp_client_facts(inst->client), "tools"))
-		watch_list_changed(inst);
+	const struct mcp_server_facts *facts = mcp_client_facts(inst->client);
+	for (size_t i = 0; i < sizeof changes / sizeof changes[0]; i++)
+		if (listen_announces(facts, changes[i].capability))
+			note_changed(inst, changes[i].lists);
 }
 
 static void on_stream_timer(void *arg)
@@ -160,9 +257,7 @@ static void reopen_stream(struct instance *inst, bool worked)
 void watch_listen_ended(struct instance *inst, const struct transport_reply *reply)
 {
 	/* A server that knows no such method announces nothing. */
-	int64_t code = 0;
-	if (reply->code == MCPD_E_SERVER && json_int64(json_member(reply->error, "code"), &code) == 0 &&
-	    code == MCPD_E_METHOD_NOT_FOUND)
+	if (is_unknown_method(reply))
 		return;
 	if (reply->code)
 		log_server(LOG_LEVEL_DEBUG, inst->lane->server->name, "its announcements ended: %s", reply->message);

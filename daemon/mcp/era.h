@@ -17,10 +17,13 @@
 #define MCP_MODERN_VERSION "2026-07-28"
 #define MCP_LEGACY_OFFER "2025-11-25" /* what initialize asks for */
 #define MCP_E_UNSUPPORTED_VERSION (-32022)
+#define MCP_E_MISSING_CAPABILITY (-32021)
 
 /* The version with that name as static text, or NULL if mcpd does not speak it. Quotes are part of the span. */
 const char *era_legacy_version(struct span json);
 const char *era_modern_version(struct span json);
+/* The versions that mcpd speaks, as a JSON array, the newest first; legacy ones only where they are wanted too. */
+void era_write_versions(struct buf *out, bool legacy_too);
 
 enum era_verdict {
 	ERA_MODERN,       /* `version` is to be spoken */

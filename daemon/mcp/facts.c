@@ -18,6 +18,17 @@ static struct span member_of_type(struct span object, const char *name, enum jso
 	return json_type_of(value) == type ? value : SPAN_NONE;
 }
 
+void facts_note_capabilities(struct mcp_server_facts *pub, struct span capabilities)
+{
+	pub->capabilities = capabilities;
+	pub->has_tools = offers(capabilities, "tools");
+	pub->has_resources = offers(capabilities, "resources");
+	pub->has_prompts = offers(capabilities, "prompts");
+	pub->has_logging = offers(capabilities, "logging");
+	pub->has_completions = offers(capabilities, "completions");
+	pub->has_resource_subscribe = span_is(json_path(capabilities, "resources", "subscribe", NULL), "true");
+}
+
 int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct span result)
 {
 	facts_done(facts);
@@ -38,13 +49,7 @@ int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct
 		pub->server_info = member_of_type(result, "serverInfo", JSON_OBJECT);
 	pub->instructions = member_of_type(result, "instructions", JSON_STRING);
 	struct span capabilities = member_of_type(result, "capabilities", JSON_OBJECT);
-	pub->capabilities = capabilities;
-	pub->has_tools = offers(capabilities, "tools");
-	pub->has_resources = offers(capabilities, "resources");
-	pub->has_prompts = offers(capabilities, "prompts");
-	pub->has_logging = offers(capabilities, "logging");
-	pub->has_completions = offers(capabilities, "completions");
-	pub->has_resource_subscribe = span_is(json_path(capabilities, "resources", "subscribe", NULL), "true");
+	facts_note_capabilities(pub, capabilities);
 	facts->has_tasks = era == MCP_ERA_MODERN ?
 				   offers(json_member(capabilities, "extensions"), "io.modelcontextprotocol/tasks") :
 				   offers(capabilities, "tasks");

@@ -9,6 +9,8 @@ struct facts {
 	bool has_tasks; /* it may turn calls into tasks (2025-11-25 experimental, or the modern extension) */
 };
 
+/* Fills in the capabilities (an object, or absent), and what follows from them. Nothing is copied. */
+void facts_note_capabilities(struct mcp_server_facts *pub, struct span capabilities);
 /* Copies the result; version is static text. 0 or -ENOMEM. */
 int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct span result);
 void facts_done(struct facts *facts);

@@ -21,7 +21,7 @@ struct listing {
 	unsigned count;
 	uint64_t pages;
 	int64_t ttl_ms;
-	bool check_tools;
+	bool check_tools, cache_private;
 	struct buf warning; /* cut at WARNING_MAX */
 
 	/* Cursors seen: a hash set of their 64-bit hashes, 0 being no entry. A power of two in size, at most half full.
@@ -79,6 +79,7 @@ static void succeed(struct listing *listing)
 		.elements = buf_span(&listing->elements),
 		.count = listing->count,
 		.ttl_ms = listing->ttl_ms,
+		.cache_public = !listing->cache_private,
 		.warning = listing->warning.len ? listing->warning.data : NULL,
 	};
 	listing->done(listing->arg, &result);
@@ -124,9 +125,10 @@ static void add_page(struct listing *listing, struct span elements)
 	}
 }
 
-static void note_ttl(struct listing *listing, struct span result)
+static void note_caching(struct listing *listing, struct span result)
 {
 	int64_t ttl;
+	listing->cache_private |= !json_string_is(json_member(result, "cacheScope"), "public");
 	if (json_int64(json_member(result, "ttlMs"), &ttl) < 0 || ttl < 0)
 		return;
 	if (listing->ttl_ms < 0 || ttl < listing->ttl_ms)
@@ -188,7 +190,7 @@ static void on_page(void *arg, const struct transport_reply *reply)
 		return;
 	}
 	add_page(listing, elements);
-	note_ttl(listing, reply->result);
+	note_caching(listing, reply->result);
 	listing->pages++;
 	if (buf_failed(&listing->elements)) {
 		fail_for_buffer(listing);

@@ -13,6 +13,7 @@ struct listing_result {
 	struct span elements;                  /* JSON array text of all pages, elements verbatim */
 	unsigned count;
 	int64_t ttl_ms;      /* the least of the pages (modern), or -1 */
+	bool cache_public;   /* all pages say so (cacheScope) */
 	const char *warning; /* a repeated cursor, tools left out, and the like; for people; or NULL */
 };
 typedef void listing_done_fn(void *arg, const struct listing_result *result);

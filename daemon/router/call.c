@@ -20,6 +20,7 @@ struct row {
 	struct call_info info;
 	int64_t started_us;
 	struct span token;
+	char *new_token;     /* what token is, once it was exchanged */
 	const char *settled; /* the result of a row that asks no server */
 	call_watch_fn *watch;
 	call_done_fn *done;
@@ -125,6 +126,7 @@ static void end_row(void *arg, const struct transport_reply *reply)
 		row->done(row->arg, &row->info, reply);
 	if (calls->on_end)
 		calls->on_end(calls->arg, &row->info, reply);
+	free(row->new_token);
 	free(row);
 }
 
@@ -249,6 +251,7 @@ uint64_t calls_start(struct calls *calls, const struct call_options *o)
 		.want_progress = o->token.ptr != NULL,
 		.log_level = o->log_level,
 		.kept = o->kept,
+		.relay_input_required = o->relay_input_required,
 		.done = end_row,
 		.progress = on_progress,
 		.queued = on_queued,
@@ -285,6 +288,17 @@ static void run_settled(void *arg)
 	}
 }
 
+void calls_set_token(struct calls *calls, uint64_t id, struct span token)
+{
+	struct row *row = idmap_get(&calls->rows, id);
+	char *copy = row && token.ptr ? strndup(token.ptr, token.len) : NULL;
+	if (!row)
+		return;
+	free(row->new_token);
+	row->new_token = copy;
+	row->token = span_of(copy);
+}
+
 static void cancel_upstream(struct row *row, const char *reason)
 {
 	struct manager *manager = row->calls->manager;
@@ -298,6 +312,15 @@ void calls_cancel(struct calls *calls, uint64_t id, const char *reason)
 	struct row *row = idmap_get(&calls->rows, id);
 	if (row && !row->info.client_gone)
 		cancel_upstream(row, reason);
+}
+
+uint64_t calls_find(const struct calls *calls, uint64_t client, uint64_t server, uint64_t upstream)
+{
+	const struct asker *asker = idmap_get(&calls->askers, client);
+	const struct row *row = asker && upstream ? asker->rows : NULL;
+	while (row && (row->info.server != server || row->info.upstream != upstream))
+		row = row->next;
+	return row ? row->info.row : 0;
 }
 
 void calls_client_gone(struct calls *calls, uint64_t client)

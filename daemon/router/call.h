@@ -57,6 +57,8 @@ struct call_options {
 	struct span request_log_level;
 	struct span log_level; /* JSON string for modern servers, or absent */
 	bool kept;             /* as in struct server_call_options */
+	/* A modern server's input-required results are handed out as they are: the client repeats the call itself. */
+	bool relay_input_required;
 	/* Sees the end before done does, also when the client has gone: for those who keep account of what the server
 	 * was told. May be NULL. */
 	call_watch_fn *watch;
@@ -76,8 +78,13 @@ void calls_free(struct calls *calls);
 uint64_t calls_start(struct calls *calls, const struct call_options *options);
 /* A row that asks no server, and ends with this result in the next pass. `result` must be static text. */
 uint64_t calls_start_settled(struct calls *calls, const struct call_options *options, const char *result);
+/* From now on the row's progress is told with this token (or not at all, if it is absent). The server must have been
+ * asked for progress from the start. */
+void calls_set_token(struct calls *calls, uint64_t row, struct span token);
 /* The row ends with MCPD_E_CANCELLED and the reason, the server is told. Unknown or ended: nothing. */
 void calls_cancel(struct calls *calls, uint64_t row, const char *reason);
+/* The client's row whose call to the server has this number (server_call()), or 0. */
+uint64_t calls_find(const struct calls *calls, uint64_t client, uint64_t server, uint64_t upstream);
 /* Cancels all of the client's rows; their done is not called. */
 void calls_client_gone(struct calls *calls, uint64_t client);
 /* Rows in flight, tombstones not counted. */

@@ -95,6 +95,11 @@ static int parse_level(struct span text)
 	return LEVEL_NONE;
 }
 
+bool log_levels_is_level(struct span level)
+{
+	return parse_level(level) != LEVEL_NONE;
+}
+
 static struct target *find(const struct log_levels *levels, uint64_t server, uint64_t owner)
 {
 	struct target *t = levels->list;

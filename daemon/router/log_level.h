@@ -25,6 +25,8 @@ struct log_levels;
 struct log_levels *log_levels_new(struct loop *loop, struct manager *manager, struct calls *calls,
 				  const struct clients *clients);
 void log_levels_free(struct log_levels *levels); /* takes NULL; after calls_free() */
+/* Whether it is a level (a JSON string). */
+bool log_levels_is_level(struct span level);
 /* A client's logging/setLevel: as calls_start(). */
 uint64_t log_levels_request(struct log_levels *levels, const struct call_options *options);
 /* A request with a request_log_level is made next, and has been made: the row, or 0 if it could not be. */

@@ -6,7 +6,6 @@
 #include "idmap.h"
 #include "log.h"
 #include "proto/json_iter.h"
-#include "proto/jsonrpc.h"
 #include "xalloc.h"
 
 #define ADVICE                                                                                                         \
@@ -133,24 +132,23 @@ static const char *lacks(const struct question_method *m, unsigned abilities, st
 	return NULL;
 }
 
+static bool is_object_or_absent(struct span value)
+{
+	return !value.ptr || json_type_of(value) == JSON_OBJECT;
+}
+
 /* Hands the question to its client. */
 static void ask(struct questions *qs, struct server *server, const struct manager_question *mq)
 {
-	struct buf name = BUF_INIT, params = BUF_INIT;
-	buf_add_json_text(&name, server_name(server));
-	struct jsonrpc_meta_edit edit = { "dev.mcpd/server", buf_span(&name) };
-	int r = buf_failed(&name) ? -ENOMEM : jsonrpc_edit_meta(&params, mq->params, &edit, 1);
-	if (r < 0) {
-		refuse(qs, mq->id, r == -EINVAL ? MCPD_E_INVALID_PARAMS : MCPD_E_INTERNAL,
-		       r == -EINVAL ? "params, or _meta in it, is not an object" : "out of memory");
-	} else {
-		struct question *q = xnew(struct question);
-		*q = (struct question){ mq->id, mq->client, server_id(server), mq->call };
-		idmap_put(&qs->open, q->id, q);
-		qs->callbacks->ask(qs->arg, mq->client, mq->id, mq->method, buf_span(&params));
+	if (!is_object_or_absent(mq->params) || !is_object_or_absent(json_member(mq->params, "_meta"))) {
+		refuse(qs, mq->id, MCPD_E_INVALID_PARAMS, "params, or _meta in it, is not an object");
+		return;
 	}
-	buf_done(&params);
-	buf_done(&name);
+	struct question *q = xnew(struct question);
+	*q = (struct question){ mq->id, mq->client, server_id(server), mq->call };
+	idmap_put(&qs->open, q->id, q);
+	struct client_question told = { mq->id, mq->client, server, mq->call, mq->method, mq->params };
+	qs->callbacks->ask(qs->arg, &told);
 }
 
 void questions_on_question(struct questions *qs, struct server *server, const struct manager_question *mq)

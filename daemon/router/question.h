@@ -16,9 +16,18 @@
 
 struct questions;
 
+/* A question on its way to its client. Spans are valid during the callback. */
+struct client_question {
+	uint64_t id; /* for questions_answer() */
+	uint64_t client;
+	struct server *server;
+	uint64_t call; /* server_call()'s number of the call it is proven to belong to; 0: one of the client's */
+	struct span method;
+	struct span params; /* an object, or absent; so is `_meta` in it */
+};
+
 struct question_callbacks {
-	/* Ask the client; params carry the server's name in _meta. question is for questions_answer(). */
-	void (*ask)(void *arg, uint64_t client, uint64_t question, struct span method, struct span params);
+	void (*ask)(void *arg, const struct client_question *question);
 	/* The client need not answer any more. reason: plain text. */
 	void (*withdraw)(void *arg, uint64_t client, uint64_t question, const char *reason);
 };

@@ -45,9 +45,9 @@ static void on_server_removed(void *arg, const char *name)
 	TELL(r, on_server_removed, name);
 }
 
-static void on_tools(void *arg, struct server *server)
+static void on_list(void *arg, struct server *server, enum server_list list)
 {
-	TELL((struct router *)arg, on_tools, server);
+	TELL((struct router *)arg, on_list, server, list);
 }
 
 static void on_listing(void *arg, struct server *server)
@@ -97,7 +97,7 @@ const struct manager_callbacks *router_manager_callbacks(void)
 	static const struct manager_callbacks callbacks = {
 		.on_server = on_server,
 		.on_server_removed = on_server_removed,
-		.on_tools = on_tools,
+		.on_list = on_list,
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,
@@ -118,9 +118,9 @@ static void on_call_end(void *arg, const struct call_info *info, const struct tr
 	TELL(r, on_call_end, info, reply);
 }
 
-static void ask(void *arg, uint64_t client, uint64_t question, struct span method, struct span params)
+static void ask(void *arg, const struct client_question *question)
 {
-	TELL((struct router *)arg, ask, client, question, method, params);
+	TELL((struct router *)arg, ask, question);
 }
 
 static void withdraw(void *arg, uint64_t client, uint64_t question, const char *reason)
@@ -200,6 +200,11 @@ struct accounts *router_accounts(struct router *r)
 	return r->accounts;
 }
 
+unsigned router_client_abilities(const struct router *r, uint64_t client)
+{
+	return clients_abilities(r->clients, client);
+}
+
 const char *router_client_label(const struct router *r, uint64_t client)
 {
 	return clients_label(r->clients, client);
@@ -220,6 +225,11 @@ void router_client_gone(struct router *r, uint64_t client)
 bool router_would_subscribe(struct span method)
 {
 	return json_string_is(method, "resources/subscribe");
+}
+
+bool router_is_log_level(struct span level)
+{
+	return log_levels_is_level(level);
 }
 
 /* To the module that keeps account of such requests, or straight to the server. */
@@ -248,6 +258,16 @@ uint64_t router_request(struct router *r, const struct call_options *o)
 	uint64_t row = start(r, &options);
 	log_levels_begun(r->log_levels, o, row);
 	return row;
+}
+
+uint64_t router_find_row(const struct router *r, uint64_t client, uint64_t server, uint64_t upstream)
+{
+	return calls_find(r->calls, client, server, upstream);
+}
+
+void router_set_token(struct router *r, uint64_t row, struct span token)
+{
+	calls_set_token(r->calls, row, token);
 }
 
 void router_cancel(struct router *r, uint64_t row, const char *reason)

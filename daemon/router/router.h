@@ -12,6 +12,8 @@
 
 #include "manager/server.h"
 #include "router/call.h"
+#include "router/clients.h"
+#include "router/question.h"
 
 struct router;
 struct accounts;
@@ -30,12 +32,12 @@ struct router_notification {
 struct router_callbacks {
 	void (*on_server)(void *arg, struct server *server);
 	void (*on_server_removed)(void *arg, const char *name);
-	void (*on_tools)(void *arg, struct server *server);
+	void (*on_list)(void *arg, struct server *server, enum server_list list);
 	void (*on_listing)(void *arg, struct server *server);
 	void (*on_log)(void *arg, struct server *server, const char *at, struct span text);
 	void (*on_notification)(void *arg, const struct router_notification *notification);
 	void (*on_call_end)(void *arg, const struct call_info *info, const struct transport_reply *reply);
-	void (*ask)(void *arg, uint64_t client, uint64_t question, struct span method, struct span params);
+	void (*ask)(void *arg, const struct client_question *question);
 	void (*withdraw)(void *arg, uint64_t client, uint64_t question, const char *reason);
 };
 
@@ -54,6 +56,8 @@ void router_client_add(struct router *router, uint64_t client);
 int router_client_describe(struct router *router, uint64_t client, struct span name, struct span capabilities);
 /* As clients_set_modern(). */
 void router_client_set_modern(struct router *router, uint64_t client);
+/* As clients_abilities(). */
+unsigned router_client_abilities(const struct router *router, uint64_t client);
 const char *router_client_label(const struct router *router, uint64_t client);
 /* The index of its name in the accounts. */
 unsigned router_client_account(const struct router *router, uint64_t client);
@@ -68,6 +72,12 @@ void router_client_gone(struct router *router, uint64_t client);
 uint64_t router_request(struct router *router, const struct call_options *options);
 /* Whether router_request() with these would add a resource subscription. */
 bool router_would_subscribe(struct span method);
+/* Whether it is one of the levels of logging/setLevel (a JSON string). */
+bool router_is_log_level(struct span level);
+/* As calls_find(). */
+uint64_t router_find_row(const struct router *router, uint64_t client, uint64_t server, uint64_t upstream);
+/* As calls_set_token(). */
+void router_set_token(struct router *router, uint64_t row, struct span token);
 void router_cancel(struct router *router, uint64_t row, const char *reason);
 /* As questions_answer(). */
 int router_answer(struct router *router, uint64_t client, uint64_t question, struct span result, struct span error);

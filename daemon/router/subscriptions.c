@@ -359,7 +359,7 @@ void subscriptions_on_server_removed(struct subscriptions *subs)
 }
 
 /* Whether updated is uri or lies below it, as the parts of a file, of a query or of a fragment do. */
-static bool covers(const char *uri, const char *updated)
+bool subscriptions_covers(const char *uri, const char *updated)
 {
 	size_t len = strlen(uri);
 	if (strncmp(uri, updated, len) != 0)
@@ -370,7 +370,7 @@ static bool covers(const char *uri, const char *updated)
 bool subscriptions_wanted(const struct subscriptions *subs, uint64_t client, uint64_t server, const char *uri)
 {
 	for (const struct subscription *s = subs->list; s; s = s->next)
-		if (s->server == server && covers(s->uri, uri) && is_member(s, client))
+		if (s->server == server && subscriptions_covers(s->uri, uri) && is_member(s, client))
 			return true;
 	return false;
 }

@@ -36,5 +36,7 @@ void subscriptions_release(struct subscriptions *subs, uint64_t client, uint64_t
 /* Whether a notifications/resources/updated for this (decoded) URI is for this client: it subscribed to the URI, or to
  * one that the URI lies below. */
 bool subscriptions_wanted(const struct subscriptions *subs, uint64_t client, uint64_t server, const char *uri);
+/* Whether a subscription to uri is about updated as well, being the same or below it. Both decoded. */
+bool subscriptions_covers(const char *uri, const char *updated);
 /* How many the client has. */
 size_t subscriptions_count(const struct subscriptions *subs, uint64_t client);

@@ -20,7 +20,7 @@ struct server {
 	struct server_config config;
 	enum server_state state;
 	struct mcp_server_facts facts;
-	struct server_listing listing;
+	struct server_listing listings[SERVER_LIST_COUNT];
 	bool pinned;
 	uint64_t holder;
 	char *error;
@@ -91,8 +91,13 @@ struct server *fake_add(const char *name)
 					      .has_resources = true,
 					      .has_logging = true,
 					      .has_resource_subscribe = true };
-	s->listing = (struct server_listing){ .visible = true, .settled = true, .tools = SPAN_LIT("[]") };
-	memset(s->listing.revision, 'a', sizeof s->listing.revision - 1);
+	for (int i = 0; i < SERVER_LIST_COUNT; i++) {
+		struct server_listing *listing = &s->listings[i];
+		*listing = (struct server_listing){
+			.visible = true, .settled = true, .items = SPAN_LIT("[]"), .ttl_ms = -1, .cache_private = true
+		};
+		memset(listing->revision, 'a', sizeof listing->revision - 1);
+	}
 	ck_assert_uint_lt(manager.n_servers, 16);
 	manager.servers[manager.n_servers++] = s;
 	return s;
@@ -149,10 +154,19 @@ bool fake_pinned(const struct server *server)
 
 void fake_set_listing(struct server *server, bool settled, bool deferred, const char *tools, const char *revision)
 {
-	server->listing.settled = settled;
-	server->listing.deferred = deferred;
-	server->listing.tools = span_of(tools);
-	snprintf(server->listing.revision, sizeof server->listing.revision, "%s", revision);
+	server->listings[SERVER_TOOLS].settled = settled;
+	server->listings[SERVER_TOOLS].deferred = deferred;
+	server->listings[SERVER_TOOLS].items = span_of(tools);
+	snprintf(server->listings[SERVER_TOOLS].revision, sizeof server->listings[SERVER_TOOLS].revision, "%s",
+		 revision);
+}
+
+void fake_set_list(struct server *server, enum server_list list, bool settled, const char *items, const char *revision)
+{
+	struct server_listing *listing = &server->listings[list];
+	listing->settled = settled;
+	listing->items = span_of(items);
+	snprintf(listing->revision, sizeof listing->revision, "%s", revision);
 }
 
 void fake_set_error(struct server *server, const char *message)
@@ -284,6 +298,7 @@ void server_get_info(struct server *server, struct server_info *ret)
 				     .config = &server->config,
 				     .state = server->state,
 				     .facts = &server->facts,
+				     .known_facts = &server->facts,
 				     .holder = server->holder,
 				     .advice = fake.advice,
 				     .last_error = server->error };
@@ -311,10 +326,10 @@ void server_note_refusal(struct server *server, const char *advice)
 	fake.advice = advice;
 }
 
-void server_get_listing(struct server *server, bool start, struct server_listing *ret)
+void server_get_list(struct server *server, enum server_list list, bool start, struct server_listing *ret)
 {
 	(void)start;
-	*ret = server->listing;
+	*ret = server->listings[list];
 }
 
 uint64_t server_call(struct server *server, const struct server_call_options *options)

@@ -63,6 +63,8 @@ void fake_set_logging(struct server *server, bool has_logging);
 void fake_set_holder(struct server *server, uint64_t client);
 bool fake_pinned(const struct server *server);
 void fake_set_listing(struct server *server, bool settled, bool deferred, const char *tools, const char *revision);
+/* Items and revision must be static texts. */
+void fake_set_list(struct server *server, enum server_list list, bool settled, const char *items, const char *revision);
 void fake_set_error(struct server *server, const char *message);
 /* The nth call that was made, from 0; -1 is the last. It must exist. */
 struct fake_call *fake_call_at(int index);

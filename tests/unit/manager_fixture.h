@@ -94,8 +94,9 @@ static inline void on_server_removed(void *arg, const char *name)
 	buf_addf(&f.diary, "%s removed\n", name);
 }
 
-static inline void on_tools(void *arg, struct server *server)
+static inline void on_list(void *arg, struct server *server, enum server_list list)
 {
+	(void)list;
 	(void)arg;
 	buf_addf(&f.diary, "%s tools\n", server_name(server));
 }
@@ -190,7 +191,7 @@ static inline void new_manager(void)
 	static const struct manager_callbacks callbacks = {
 		.on_server = on_server,
 		.on_server_removed = on_server_removed,
-		.on_tools = on_tools,
+		.on_list = on_list,
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,

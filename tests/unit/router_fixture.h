@@ -66,14 +66,14 @@ static void told_progress(void *arg, struct span params)
 	snprintf(told->progress, sizeof told->progress, "%.*s", (int)params.len, params.ptr);
 }
 
-static void fix_ask(void *arg, uint64_t client, uint64_t question, struct span method, struct span params)
+static void fix_ask(void *arg, const struct client_question *question)
 {
 	(void)arg;
 	size_t n = fix.n_asked++;
-	fix.asked[n].client = client;
-	fix.asked[n].question = question;
-	fix.asked[n].method = xstrndup(method.ptr, method.len);
-	fix.asked[n].params = xstrndup(params.ptr, params.len);
+	fix.asked[n].client = question->client;
+	fix.asked[n].question = question->id;
+	fix.asked[n].method = xstrndup(question->method.ptr, question->method.len);
+	fix.asked[n].params = question->params.ptr ? xstrndup(question->params.ptr, question->params.len) : xstrdup("");
 }
 
 static void fix_withdraw(void *arg, uint64_t client, uint64_t question, const char *reason)

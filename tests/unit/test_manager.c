@@ -7,9 +7,9 @@
 static const char *listing_of(const char *name, bool start, struct server_listing *ret)
 {
 	static char text[4096];
-	server_get_listing(server_of(name), start, ret);
+	server_get_list(server_of(name), SERVER_TOOLS, start, ret);
 	snprintf(text, sizeof text, "%s%s%.*s", ret->settled ? "" : "unsettled ", ret->deferred ? "deferred " : "",
-		 (int)ret->tools.len, ret->tools.ptr);
+		 (int)ret->items.len, ret->items.ptr);
 	return text;
 }
 
@@ -266,9 +266,9 @@ START_TEST(calls_to_disabled_and_invalid_servers_say_what_to_do)
 	assert_done(&off, MCPD_E_UNAVAILABLE, "\"enabled\" in /etc/test.json");
 	assert_done(&bad, MCPD_E_UNAVAILABLE, "Unknown server type: carrier-pigeon");
 	struct server_listing listing;
-	server_get_listing(server_of("off"), true, &listing);
+	server_get_list(server_of("off"), SERVER_TOOLS, true, &listing);
 	ck_assert(!listing.visible);
-	server_get_listing(server_of("bad"), true, &listing);
+	server_get_list(server_of("bad"), SERVER_TOOLS, true, &listing);
 	ck_assert(listing.visible && listing.settled);
 	assert_contains(listing.error, "carrier-pigeon");
 	outcome_free(&off);

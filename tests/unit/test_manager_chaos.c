@@ -231,8 +231,8 @@ static void look(struct server *server)
 	struct server_listing listing;
 	server_get_info(server, &info);
 	ck_assert_uint_le(info.in_flight + info.waiting, manager_in_flight(f.m));
-	server_get_listing(server, pick(2), &listing);
-	ck_assert_ptr_nonnull(listing.tools.ptr);
+	server_get_list(server, SERVER_TOOLS, pick(2), &listing);
+	ck_assert_ptr_nonnull(listing.items.ptr);
 	if (info.holder)
 		ck_assert_int_eq(info.config->sharing, CONFIG_EXCLUSIVE);
 }

@@ -102,9 +102,9 @@ START_TEST(the_tools_of_a_per_client_server_come_from_one_look)
 {
 	struct server_listing listing;
 	fixture_start(EACH);
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert(!listing.settled);
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert_uint_eq(f.n_made, 1);
 	settle();
 	shake_hands(last(), "{\"tools\":{}}");
@@ -112,16 +112,16 @@ START_TEST(the_tools_of_a_per_client_server_come_from_one_look)
 	answer_tools(last(), TOOLS_A);
 	/* Looked at, and gone again. */
 	assert_state("demo", "idle");
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert(listing.settled && listing.deferred);
-	ck_assert(span_is(listing.tools, TOOLS_A));
+	ck_assert(span_is(listing.items, TOOLS_A));
 	ck_assert_uint_eq(f.n_made, 1);
 	ck_assert_uint_eq(info_of("demo").n_instances, 0);
 	ck_assert_ptr_null(strstr(diary(), "new connection"));
 	/* A client's process with the same tools: live. */
 	call(&a, "a", "demo", 1);
 	bring_up(last(), TOOLS_A);
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert(listing.settled && !listing.deferred);
 	end_manager(0);
 	outcome_free(&a);
@@ -150,8 +150,8 @@ START_TEST(clients_with_few_capabilities_take_no_tools_from_the_others)
 	diary();
 	call(&a, "a", "demo", 1);
 	bring_up(last(), "[{\"name\":\"a\"}]");
-	server_get_listing(server_of("demo"), true, &listing);
-	ck_assert(span_is(listing.tools, "[{\"name\":\"a\"},{\"name\":\"sampled\"}]"));
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
+	ck_assert(span_is(listing.items, "[{\"name\":\"a\"},{\"name\":\"sampled\"}]"));
 	ck_assert_ptr_null(strstr(diary(), "demo tools"));
 	end_manager(0);
 	outcome_free(&a);
@@ -359,7 +359,7 @@ START_TEST(a_look_at_the_tools_gives_way_to_a_client)
 {
 	struct server_listing listing;
 	fixture_start(ONE);
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	n_orders = 0;
 	server_order(server_of("demo"), SERVER_ORDER_CONNECT, -1, on_order, NULL);
 	ck_assert_uint_eq(f.n_made, 1);
@@ -371,8 +371,8 @@ START_TEST(a_look_at_the_tools_gives_way_to_a_client)
 	bring_up(last(), TOOLS_A);
 	answer_call(last(), "{}");
 	assert_done(&a, 0, NULL);
-	server_get_listing(server_of("demo"), true, &listing);
-	ck_assert(listing.settled && !listing.deferred && span_is(listing.tools, TOOLS_A));
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
+	ck_assert(listing.settled && !listing.deferred && span_is(listing.items, TOOLS_A));
 	settle();
 	ck_assert_uint_eq(n_orders, 1);
 	ck_assert(!order_failed);

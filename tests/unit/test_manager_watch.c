@@ -19,8 +19,8 @@ static size_t lists(void)
 static bool tools_are(const char *name, const char *want)
 {
 	struct server_listing listing;
-	server_get_listing(server_of(name), false, &listing);
-	return span_is(listing.tools, want);
+	server_get_list(server_of(name), SERVER_TOOLS, false, &listing);
+	return span_is(listing.items, want);
 }
 
 START_TEST(R28_a_burst_of_list_changed_is_one_listing)
@@ -90,8 +90,8 @@ START_TEST(a_refresh_that_fails_keeps_the_tools)
 	settle();
 	assert_state("demo", "connected");
 	struct server_listing listing;
-	server_get_listing(server_of("demo"), true, &listing);
-	ck_assert(listing.settled && span_is(listing.tools, TOOLS_A));
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
+	ck_assert(listing.settled && span_is(listing.items, TOOLS_A));
 	fixture_done();
 }
 END_TEST
@@ -103,30 +103,30 @@ START_TEST(a_list_whose_ttlMs_has_run_out_is_fetched_again_when_asked_for)
 	bring_up_modern(last(), "{\"tools\":{}}", TOOLS_WITH_TTL(TOOLS_A, "0"));
 	assert_state("demo", "connected");
 	/* What has just come is fresh, whatever it says: those that waited for it must not wait for ever. */
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert(listing.settled && !listing.deferred);
 	ck_assert_uint_eq(lists(), 1);
-	server_of("demo")->expires_ms = loop_now_ms() - 1;
-	server_get_listing(server_of("demo"), false, &listing);
+	server_of("demo")->lists[SERVER_TOOLS].expires_ms = loop_now_ms() - 1;
+	server_get_list(server_of("demo"), SERVER_TOOLS, false, &listing);
 	ck_assert(listing.settled);
 	ck_assert_uint_eq(lists(), 1);
-	server_get_listing(server_of("demo"), true, &listing);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert(!listing.settled && !listing.deferred);
-	ck_assert(span_is(listing.tools, TOOLS_A));
-	server_get_listing(server_of("demo"), true, &listing);
+	ck_assert(span_is(listing.items, TOOLS_A));
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	ck_assert_uint_eq(lists(), 2);
 	fake_answer(last(), fake_last(last(), "tools/list"), TOOLS_WITH_TTL(TOOLS_B, "5000"));
 	settle();
-	server_get_listing(server_of("demo"), true, &listing);
-	ck_assert(listing.settled && span_is(listing.tools, TOOLS_B));
-	ck_assert_int_gt(server_of("demo")->expires_ms, loop_now_ms() + 1000);
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
+	ck_assert(listing.settled && span_is(listing.items, TOOLS_B));
+	ck_assert_int_gt(server_of("demo")->lists[SERVER_TOOLS].expires_ms, loop_now_ms() + 1000);
 	/* A refetch that fails settles it as well. */
-	server_of("demo")->expires_ms = loop_now_ms() - 1;
-	server_get_listing(server_of("demo"), true, &listing);
+	server_of("demo")->lists[SERVER_TOOLS].expires_ms = loop_now_ms() - 1;
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
 	fake_error(last(), fake_last(last(), "tools/list"), "{\"code\":-32603,\"message\":\"x\"}");
 	settle();
-	server_get_listing(server_of("demo"), true, &listing);
-	ck_assert(listing.settled && span_is(listing.tools, TOOLS_B));
+	server_get_list(server_of("demo"), SERVER_TOOLS, true, &listing);
+	ck_assert(listing.settled && span_is(listing.items, TOOLS_B));
 	ck_assert_uint_eq(lists(), 3);
 	fixture_done();
 }

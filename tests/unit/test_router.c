@@ -235,7 +235,7 @@ START_TEST(R24_only_the_asked_client_may_answer)
 	ck_assert_uint_eq(fix.n_asked, 1);
 	ck_assert_uint_eq(fix.asked[0].client, 2);
 	ck_assert_str_eq(fix.asked[0].method, SAMPLING);
-	ck_assert_str_eq(fix.asked[0].params, "{\"messages\":[],\"_meta\":{\"dev.mcpd/server\":\"s\"}}");
+	ck_assert_str_eq(fix.asked[0].params, "{\"messages\":[]}");
 	uint64_t q = fix.asked[0].question;
 	ck_assert_int_eq(router_answer(fix.router, 1, q, SPAN_LIT("{}"), SPAN_NONE), -EPERM);
 	ck_assert_uint_eq(fake.n_answers, 0);
@@ -320,7 +320,7 @@ START_TEST(roots_come_from_the_configuration_or_from_the_own_client)
 	fake_ask(server, 3, ROOTS, NULL, MCP_PROOF_NO_CALL, 1, 0, true);
 	ck_assert_uint_eq(fix.n_asked, 1);
 	ck_assert_uint_eq(fix.asked[0].client, 1);
-	ck_assert_str_eq(fix.asked[0].params, "{\"_meta\":{\"dev.mcpd/server\":\"s\"}}");
+	ck_assert_str_eq(fix.asked[0].params, "");
 	fake_ask(server, 4, ROOTS, NULL, MCP_PROOF_NO_CALL, 2, 0, true);
 	ck_assert_str_eq(fake.answers[2].result, "{\"roots\":[{\"uri\":\"file:///home/u\"}]}");
 	router_client_gone(fix.router, 1);

@@ -27,6 +27,8 @@
 	"[{\"name\":\"b\",\"n\":123456789012345678901234567890,\"m\":1.0,\"m\":-0,\"z\":1e400},{\"name\":\"a\\ud800\\/\"," \
 	"\"inputSchema\":{ \"type\" : \"object\" }}]"
 
+#define REST "{\"serverInfo\":{\"x\":1.10},\"prompts\":[{\"name\":\"p\"}]}"
+
 static char base[64], dir[96];
 
 static void setup(void)
@@ -66,6 +68,8 @@ static struct tool_cache_entry entry_of(const char *tools)
 		.capabilities = TOOL_CAP_ALL,
 		.era = MCP_ERA_LEGACY,
 		.protocol_version = (char *)"2025-11-25",
+		.rest = (char *)REST,
+		.rest_len = strlen(REST),
 	};
 }
 
@@ -83,8 +87,10 @@ static bool has(const char *name, const char *identity, const char *tools)
 	struct tool_cache *cache = tool_cache_new(dir);
 	struct tool_cache_entry entry;
 	bool found = tool_cache_load(cache, name, identity, &entry) == 0;
-	if (found && tools)
+	if (found && tools) {
 		ck_assert_str_eq(entry.tools, tools);
+		ck_assert_str_eq(entry.rest, REST);
+	}
 	tool_cache_entry_done(&entry);
 	tool_cache_free(cache);
 	return found;
@@ -253,9 +259,9 @@ START_TEST(a_file_of_another_version_is_dropped)
 	char *path = only_file();
 	size_t len;
 	char *bytes = read_file(path, &len);
-	char *version = strstr(bytes, "\"mcpdToolCache\":1");
+	char *version = strstr(bytes, "\"mcpdToolCache\":2");
 	ck_assert_ptr_nonnull(version);
-	version[strlen("\"mcpdToolCache\":")] = '2';
+	version[strlen("\"mcpdToolCache\":")] = '1';
 	write_file(path, bytes, len);
 	ck_assert(!has("demo", ID_A, NULL));
 	ck_assert_int_eq(access(path, F_OK), -1);
