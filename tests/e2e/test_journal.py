@@ -8,7 +8,6 @@ import signal
 import socket
 import subprocess
 import threading
-import time
 
 import pytest
 from harness import TIMEOUT, fake, wait_for
@@ -191,40 +190,71 @@ def test_without_a_journal_lines_go_to_stderr(journal_daemon):
         journal.close()
 
 
-@pytest.mark.skipif(not os.path.exists(JOURNALD) or not shutil.which('journalctl'), reason='needs systemd-journald')
+class RealJournal:
+    """A systemd-journald whose /run is a folder of the test's, and what it has stored."""
+
+    def __init__(self, run):
+        self.run = run
+        run.mkdir()
+        self.journald = subprocess.Popen(
+            ['unshare', '-m', 'sh', '-c', 'mount --bind "$0" /run && mount -t tmpfs tmpfs /var/log && exec ' + JOURNALD,
+             str(run)], stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={'PATH': os.environ['PATH']})
+
+    def __enter__(self):
+        wait_for(lambda: self.socket.exists() or self.journald.poll() is not None, what='the journal')
+        if self.journald.poll() is not None:
+            pytest.skip('systemd-journald does not run here: %s' % self.journald.stderr.read(2000))
+        return self
+
+    def __exit__(self, *exc):
+        self.journald.send_signal(signal.SIGTERM)
+        self.journald.wait(TIMEOUT)
+        self.journald.stderr.close()
+
+    @property
+    def socket(self):
+        return self.run / 'systemd' / 'journal' / 'socket'
+
+    def find(self, *matches):
+        out = subprocess.run(['journalctl', '-D', str(self.run / 'log' / 'journal'), '-o', 'json', '-q', *matches],
+                             stdout=subprocess.PIPE, check=True).stdout
+        return [json.loads(line) for line in out.splitlines()]
+
+
+needs_journald = pytest.mark.skipif(not os.path.exists(JOURNALD) or not shutil.which('journalctl'),
+                                    reason='needs systemd-journald')
+
+
+@needs_journald
 def test_a_real_journal_finds_entries_by_their_fields(journal_daemon):
     d, folder = journal_daemon({'fake': fake(), 'other': fake()}, args=['--log-level', 'debug'])
-    run = d.path('run-of-journald')
-    run.mkdir()
-    journald = subprocess.Popen(['unshare', '-m', 'sh', '-c',
-                                 'mount --bind "$0" /run && mount -t tmpfs tmpfs /var/log && exec ' + JOURNALD, str(run)],
-                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={'PATH': os.environ['PATH']})
-    try:
-        deadline = time.monotonic() + TIMEOUT
-        while not (run / 'systemd' / 'journal' / 'socket').exists():
-            if journald.poll() is not None or time.monotonic() > deadline:
-                pytest.skip('systemd-journald does not run here: %s' % journald.stderr.read(2000))
-            time.sleep(0.02)
-        d.wrapper[-1] = str(run / 'systemd' / 'journal')
+    with RealJournal(d.path('run-of-journald')) as journal:
+        d.wrapper[-1] = str(journal.socket.parent)
         d.start()
         with d.client(name='agent') as c:
             c.text('fake', 'text', {'text': SECRET})
             c.text('other', 'stderr', {'text': 'caf\u00e9\n'})
-
-        def found(*matches):
-            out = subprocess.run(['journalctl', '-D', str(run / 'log' / 'journal'), '-o', 'json', '-q', *matches],
-                                 stdout=subprocess.PIPE, check=True).stdout
-            return [json.loads(line) for line in out.splitlines()]
-
-        calls = wait_for(lambda: found('MCPD_CLIENT=agent#1', 'MCPD_TOOL=text', 'MCPD_OUTCOME=ok'), what='the entry')
+        calls = wait_for(lambda: journal.find('MCPD_CLIENT=agent#1', 'MCPD_TOOL=text', 'MCPD_OUTCOME=ok'), what='the entry')
         assert len(calls) == 1 and calls[0]['MCPD_SERVER'] == 'fake' and calls[0]['_PID'] == str(d.pid)
-        said = wait_for(lambda: found('MCPD_SERVER=other', 'SYSLOG_IDENTIFIER=mcpd', '_PID=%d' % d.pid, 'PRIORITY=6'),
-                        what='the entries of the other server')
-        assert '[other] caf\u00e9' in [e['MESSAGE'] for e in said]
-        assert all(e['MCPD_SERVER'] == 'other' for e in said)
+
+        def said():
+            return journal.find('MCPD_SERVER=other', 'SYSLOG_IDENTIFIER=mcpd', '_PID=%d' % d.pid, 'PRIORITY=6')
+        wait_for(lambda: '[other] caf\u00e9' in [e['MESSAGE'] for e in said()], what='a line of the other server')
+        assert all(e['MCPD_SERVER'] == 'other' for e in said())
         assert d.stderr.text == ''
         d.stop()
-    finally:
-        journald.send_signal(signal.SIGTERM)
-        journald.wait(TIMEOUT)
-        journald.stderr.close()
+
+
+@needs_journald
+def test_in_the_background_the_journal_is_found_by_itself(journal_daemon):
+    """--background lets go of stderr; without a service manager nobody has said where the journal is."""
+    d, folder = journal_daemon({'fake': fake()}, args=['--background'])
+    with RealJournal(d.path('run-of-journald')) as journal:
+        d.wrapper[-2:] = [WRAPPER.replace('export JOURNAL_STREAM', 'unset JOURNAL_STREAM'), str(journal.socket.parent)]
+        d.start()
+        with d.client() as c:
+            c.text('fake', 'text', {'text': 'x'})
+        found = wait_for(lambda: journal.find('MCPD_STATE=connected', '_PID=%d' % d.pid), what='the entry')
+        assert found[0]['MCPD_SERVER'] == 'fake' and found[0]['PRIORITY'] == '6'
+        assert d.stderr.text.startswith('mcpd: info: mcpd ') and 'connected' not in d.stderr.text
+        d.stop()

@@ -144,6 +144,97 @@ START_TEST(M5_a_server_that_dies_after_each_connection_opens_the_breaker_too)
 }
 END_TEST
 
+static struct server_counters counters(const char *name, uint64_t *ret_unsent, unsigned *ret_connections)
+{
+	struct server_counters c;
+	uint64_t unsent;
+	unsigned connections;
+	server_get_counters(server_of(name), &c, ret_unsent ? ret_unsent : &unsent,
+			    ret_connections ? ret_connections : &connections);
+	return c;
+}
+
+START_TEST(connections_and_their_bytes_are_counted)
+{
+	struct server_counters c;
+	uint64_t unsent;
+	unsigned connections;
+	fixture_start("'demo':{'command':'x','lazy':true}");
+	c = counters("demo", NULL, &connections);
+	ck_assert_uint_eq(c.starts + c.connects + c.received_bytes, 0);
+	ck_assert_uint_eq(connections, 0);
+	/* A call that waits for the connection, and one that does not. */
+	int64_t before = loop_now_us();
+	call(&a, "a", "demo", 1);
+	bring_up(last(), TOOLS_A);
+	answer_call(last(), "{}");
+	assert_done(&a, 0, NULL);
+	outcome_free(&a);
+	fake_set_traffic(last(), 1000, 200, 30);
+	c = counters("demo", &unsent, &connections);
+	ck_assert_uint_eq(c.starts, 1);
+	ck_assert_uint_eq(c.connects, 1);
+	ck_assert_uint_eq(c.received_bytes, 1000);
+	ck_assert_uint_eq(c.sent_bytes, 200);
+	ck_assert_uint_eq(unsent, 30);
+	ck_assert_uint_eq(connections, 1);
+	ck_assert_uint_eq(c.losses + c.restarts + c.connect_failures + c.breaker_openings, 0);
+	/* What had passed stays when the connection goes; what was unsent does not. */
+	fake_exit(last(), "gone");
+	settle();
+	c = counters("demo", &unsent, &connections);
+	ck_assert_uint_eq(c.losses, 1);
+	ck_assert_uint_eq(c.restarts, 0);
+	ck_assert_uint_eq(c.received_bytes, 1000);
+	ck_assert_uint_eq(unsent, 0);
+	ck_assert_uint_eq(connections, 0);
+	/* A failed attempt in between does not hide that it was a loss. */
+	WAIT_UNTIL(f.n_made == 2);
+	lose_in_handshake();
+	WAIT_UNTIL(f.n_made == 3);
+	bring_up(last(), TOOLS_A);
+	fake_set_traffic(last(), 5, 6, 0);
+	c = counters("demo", NULL, NULL);
+	ck_assert_uint_eq(c.starts, 3);
+	ck_assert_uint_eq(c.connects, 2);
+	ck_assert_uint_eq(c.connect_failures, 1);
+	ck_assert_uint_eq(c.restarts, 1);
+	ck_assert_uint_eq(c.received_bytes, 1005);
+	ck_assert_uint_eq(c.sent_bytes, 206);
+	call(&a, "a", "demo", 1);
+	answer_call(last(), "{}");
+	assert_done(&a, 0, NULL);
+	outcome_free(&a);
+	c = counters("demo", NULL, NULL);
+	uint64_t waited = 0;
+	for (int i = 0; i <= METRIC_BUCKETS; i++)
+		waited += c.wait.buckets[i];
+	ck_assert_uint_eq(waited, 2);
+	ck_assert_uint_gt(c.wait.sum_us, 0);
+	ck_assert_uint_le(c.wait.sum_us, (uint64_t)(loop_now_us() - before));
+	fixture_done();
+}
+END_TEST
+
+START_TEST(the_breaker_is_counted)
+{
+	fixture_start("'demo':{'command':'x','lazy':true}");
+	call(&a, "a", "demo", 1);
+	open_breaker();
+	assert_done(&a, MCPD_E_UNAVAILABLE, NULL);
+	outcome_free(&a);
+	struct server_counters c = counters("demo", NULL, NULL);
+	ck_assert_uint_eq(c.breaker_openings, 1);
+	ck_assert_uint_eq(c.connect_failures, 6);
+	ck_assert_uint_eq(c.starts, 6);
+	uint64_t waited = c.wait.sum_us;
+	for (int i = 0; i <= METRIC_BUCKETS; i++)
+		waited += c.wait.buckets[i];
+	ck_assert_uint_eq(waited, 0); /* it was never sent */
+	fixture_done();
+}
+END_TEST
+
 static unsigned n_orders;
 static bool order_failed;
 
@@ -193,5 +284,6 @@ int main(void)
 	return RUN_TESTS("manager_reconnect", M5_a_lost_connection_comes_back_by_itself,
 			 M5_failed_attempts_wait_longer_each_time, M5_more_than_five_losses_open_the_breaker,
 			 M5_a_server_that_dies_after_each_connection_opens_the_breaker_too,
-			 M5_by_hand_the_breaker_is_forgotten, a_handshake_that_hangs_is_given_up);
+			 M5_by_hand_the_breaker_is_forgotten, a_handshake_that_hangs_is_given_up,
+			 connections_and_their_bytes_are_counted, the_breaker_is_counted);
 }

@@ -334,12 +334,14 @@ START_TEST(drain_takes_all_that_is_there_at_once)
 	stream_drain(b.stream, 1 << 20);
 	ck_assert_uint_eq(b.lines, 1000);
 	ck_assert_uint_eq(b.ended, 0);
+	ck_assert_uint_eq(stream_received(b.stream), sizeof lines);
 	ck_assert_int_eq(write(b.peer_out, "rest", 4), 4);
 	close(b.peer_out);
 	b.peer_out = -1;
 	stream_drain(b.stream, 1 << 20);
 	ck_assert_uint_eq(b.lines, 1001);
 	ck_assert_uint_eq(b.ended, 1);
+	ck_assert_uint_eq(stream_received(b.stream), sizeof lines + 4);
 	finish(&b);
 }
 END_TEST
