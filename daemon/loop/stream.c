@@ -18,7 +18,16 @@
 /* Fairness (PITFALLS "libevent"): what one stream may do in one pass. */
 #define PASS_BYTES ((size_t)64 << 10)
 #define PASS_LINES 64
+#define PASS_US 1000 /* for lines that are much work */
 #define PASS_FRAMES 64
+
+struct budget {
+	unsigned lines;
+	size_t bytes;
+	int64_t us;
+};
+
+static const struct budget pass_budget = { PASS_LINES, PASS_BYTES, PASS_US };
 
 /* One accepted frame, or what the kernel did not take of it. */
 struct frame {
@@ -153,11 +162,14 @@ static void hand_out(struct stream *s, enum framer_result result, struct span li
 		s->callbacks.on_too_long(s->arg, line);
 }
 
-/* Hands out at most this many lines and about so many bytes; false if some may be left. */
-static bool hand_out_lines(struct stream *s, unsigned max_lines, size_t max_bytes)
+/* Hands out lines as long as there is budget for one more; false if some may be left. */
+static bool hand_out_lines(struct stream *s, const struct budget *budget)
 {
 	size_t bytes = 0;
-	for (unsigned lines = 0; lines < max_lines && bytes < max_bytes; lines++) {
+	int64_t until_us = budget ? loop_now_us() + budget->us : 0;
+	for (unsigned lines = 0; !budget || (lines < budget->lines && bytes < budget->bytes); lines++) {
+		if (budget && lines && loop_now_us() > until_us)
+			return false;
 		if (s->closed || s->paused)
 			return false;
 		struct span line;
@@ -175,10 +187,10 @@ static bool hand_out_lines(struct stream *s, unsigned max_lines, size_t max_byte
 	return false;
 }
 
-/* Lines for this pass, then what follows from their end. */
-static void dispatch(struct stream *s, unsigned max_lines, size_t max_bytes)
+/* Lines for this pass, then what follows from their end. No budget: all of them. */
+static void dispatch(struct stream *s, const struct budget *budget)
 {
-	s->backlog = !hand_out_lines(s, max_lines, max_bytes);
+	s->backlog = !hand_out_lines(s, budget);
 	if (s->closed)
 		return;
 	if (!s->backlog && s->at_eof)
@@ -219,7 +231,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	if (got < 0)
 		end_reading(s, (int)got);
 	else
-		dispatch(s, PASS_LINES, PASS_BYTES);
+		dispatch(s, &pass_budget);
 }
 
 void stream_drain(struct stream *s, size_t max_bytes)
@@ -228,7 +240,7 @@ void stream_drain(struct stream *s, size_t max_bytes)
 		if (s->closed || s->read_ended || s->paused)
 			return;
 		if (s->backlog) {
-			dispatch(s, UINT32_MAX, SIZE_MAX);
+			dispatch(s, NULL);
 			continue;
 		}
 		ssize_t got = read_some(s);
@@ -241,7 +253,7 @@ void stream_drain(struct stream *s, size_t max_bytes)
 			return;
 		}
 		total += (size_t)got;
-		dispatch(s, UINT32_MAX, SIZE_MAX);
+		dispatch(s, NULL);
 	}
 }
 
@@ -482,7 +494,7 @@ static void on_task(void *arg)
 			s->callbacks.on_broken(s->arg, s->broken);
 	}
 	if (!s->closed && s->backlog && !s->paused)
-		dispatch(s, PASS_LINES, PASS_BYTES);
+		dispatch(s, &pass_budget);
 }
 
 struct stream *stream_new(struct loop *loop, int read_fd, int write_fd, const struct stream_options *options,

@@ -2,7 +2,7 @@
  * A descriptor with lines coming in and bytes going out, on raw libevent events (PITFALLS "libevent": bufferevents spin
  * on long lines).
  *
- * Reading: lines by proto/framer.h, about 64 KiB read and at most 64 lines or 64 KiB handed out per pass, so that one
+ * Reading: lines by proto/framer.h, about 64 KiB read and at most 64 lines, 64 KiB or a millisecond's worth handed out per pass, so that one
  * busy peer cannot starve the rest; what is left is handed out in the next pass. Reading can be paused (backpressure).
  * Writing: tried at once; what the kernel does not take is queued up to max_queue bytes and goes out as the descriptor
  * allows, at most 64 KiB per pass. A frame that was accepted is always finished or lost with the stream as a whole

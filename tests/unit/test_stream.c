@@ -25,6 +25,7 @@ struct bench {
 	struct buf last;
 	unsigned pass, lines_in_pass, most_in_pass;
 	bool pause_at_line, close_at_line;
+	int64_t work_us; /* that a line is */
 };
 
 static struct loop *loop;
@@ -48,6 +49,8 @@ static void on_line(void *arg, struct span line, bool unterminated)
 	b->pass = pass_number;
 	if (++b->lines_in_pass > b->most_in_pass)
 		b->most_in_pass = b->lines_in_pass;
+	for (int64_t until = loop_now_us() + b->work_us; loop_now_us() < until;)
+		;
 	if (b->pause_at_line)
 		stream_pause(b->stream, true);
 	if (b->close_at_line)
@@ -240,6 +243,26 @@ START_TEST(a_busy_peer_does_not_starve_another)
 	loop_wait(loop, busy.lines == 15000);
 	/* A line's budget counts events and the gap's task apart. */
 	ck_assert_uint_le(busy.most_in_pass, 128);
+	bench_done(&calm);
+	finish(&busy);
+}
+END_TEST
+
+START_TEST(lines_that_are_much_work_do_not_fill_a_pass)
+{
+	struct bench busy, calm;
+	start();
+	bench_pipes(&busy, 1 << 20);
+	bench_pipes(&calm, 1 << 20);
+	busy.work_us = 600;
+	for (int i = 0; i < 60; i++)
+		ck_assert_int_eq(write(busy.peer_out, "x\n", 2), 2);
+	ck_assert_int_eq(write(calm.peer_out, "y\n", 2), 2);
+	loop_wait(loop, calm.lines == 1);
+	ck_assert_uint_le(busy.lines, 8);
+	loop_wait(loop, busy.lines == 60);
+	/* Two in an event, and two in the gap's task. */
+	ck_assert_uint_le(busy.most_in_pass, 4);
 	bench_done(&calm);
 	finish(&busy);
 }
@@ -573,10 +596,10 @@ int main(void)
 {
 	return RUN_TESTS("stream", R17_a_byte_at_a_time, R16_lines_of_every_size_up_to_the_limit,
 			 R16_S7a_lines_over_the_limit_are_told_and_skipped, a_busy_peer_does_not_starve_another,
-			 S6_the_unterminated_last_line_then_the_end, S7_a_read_error_is_the_end_with_its_reason,
-			 pause_holds_lines_back_and_gives_them_later, close_inside_a_line_is_the_last_thing,
-			 drain_takes_all_that_is_there_at_once, unread_bytes_can_be_taken,
-			 S14_what_the_pipe_does_not_take_is_queued_and_goes_out_whole,
+			 lines_that_are_much_work_do_not_fill_a_pass, S6_the_unterminated_last_line_then_the_end,
+			 S7_a_read_error_is_the_end_with_its_reason, pause_holds_lines_back_and_gives_them_later,
+			 close_inside_a_line_is_the_last_thing, drain_takes_all_that_is_there_at_once,
+			 unread_bytes_can_be_taken, S14_what_the_pipe_does_not_take_is_queued_and_goes_out_whole,
 			 S14_past_the_limit_nothing_is_taken, S14_dropping_the_unsent_finishes_what_was_begun,
 			 finish_writing_closes_when_the_queue_is_out,
 			 writing_to_nobody_breaks_once_and_not_inside_the_call,
