@@ -23,6 +23,8 @@
 	  "calls of one client sent to a shared server that answers them one by one; its others wait their turn")      \
 	X(CLIENT_QUEUE_SOFT, "clientQueueSoftBytes", 8LL << 20, 65536, 1LL << 32, "bytes",                             \
 	  "unsent bytes to one client past which its events are dropped and its requests are not read")                \
+	X(CLIENT_QUEUE_GRACE, "clientQueueGraceMs", 60000, 100, 604800000, "milliseconds",                             \
+	  "how long a client may be past clientQueueSoftBytes and read nothing before it is disconnected")             \
 	X(CLIENT_QUEUE_HARD, "clientQueueHardBytes", 256LL << 20, 1 << 20, 1LL << 34, "bytes",                         \
 	  "unsent bytes to one client past which it is disconnected")                                                  \
 	X(SERVER_QUEUE, "serverQueueBytes", 128LL << 20, 65536, 1LL << 34, "bytes",                                    \

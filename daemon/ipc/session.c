@@ -2,6 +2,8 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "ipc/ipc_internal.h"
@@ -29,6 +31,10 @@ struct session {
 	struct stream *stream;
 	struct task *task;   /* the end, deferred */
 	struct timer *timer; /* the end of lingering */
+	struct timer *grace; /* for a client that does not read */
+	int64_t read_ms;     /* when it last read something that it had been left with */
+	size_t unread;       /* what was in its socket then */
+	bool behind;         /* more is unsent than may be left: the grace period runs */
 	enum session_step step;
 	int64_t linger_ms; /* in ENDING: how long to wait for the unsent */
 	bool half_closed;  /* the client sends no more */
@@ -38,6 +44,8 @@ struct session {
 	struct account_traffic settled; /* what its client's account has already */
 	unsigned account;               /* once the client is not known any more */
 };
+
+static void destroy(struct session *s);
 
 struct ipc *session_ipc(const struct session *s)
 {
@@ -157,6 +165,36 @@ static void tell_dropped(struct session *s)
 		s->dialect->on_room(s, dropped);
 }
 
+static int64_t grace_ms(const struct session *s)
+{
+	return ipc_limits(s->ipc)->value[LIMIT_CLIENT_QUEUE_GRACE];
+}
+
+static void note_reading(struct session *s)
+{
+	s->read_ms = loop_now_ms();
+	s->unread = stream_unread(s->stream);
+}
+
+/* Bytes that a client must not leave unread: those past the soft limit, and all of one that waits for nothing else. */
+static void update_behind(struct session *s)
+{
+	bool lingers = s->step == SESSION_LINGERING;
+	bool behind = lingers ? stream_queued(s->stream) > 0 : over_soft_limit(s);
+	if (behind && !s->behind) {
+		note_reading(s);
+		timer_set(s->grace, s->read_ms + grace_ms(s));
+	}
+	s->behind = behind;
+}
+
+static void on_written(void *arg)
+{
+	struct session *s = arg;
+	note_reading(s);
+	update_behind(s);
+}
+
 static void update_pause(struct session *s)
 {
 	bool paused = s->step != SESSION_LINGERING && stream_queued(s->stream) > 0 && (s->paused || over_soft_limit(s));
@@ -174,6 +212,7 @@ void session_send(struct session *s, const struct buf *lines)
 		return;
 	int r = buf_failed(lines) ? lines->error : stream_write(s->stream, buf_span(lines));
 	if (r == 0) {
+		update_behind(s);
 		update_pause(s);
 		return;
 	}
@@ -200,6 +239,33 @@ void session_send_event(struct session *s, const struct buf *lines)
 	}
 	tell_dropped(s);
 	session_send(s, lines);
+}
+
+static void on_grace_end(void *arg)
+{
+	struct session *s = arg;
+	int64_t grace = grace_ms(s), due_ms = s->read_ms + grace;
+	if (!s->behind || s->step == SESSION_ENDING)
+		return;
+	/* The kernel takes no more before the client has read most of what is there: it may have read some. */
+	if (stream_unread(s->stream) < s->unread) {
+		note_reading(s);
+		due_ms = s->read_ms + grace;
+	}
+	if (loop_now_ms() < due_ms) {
+		timer_set(s->grace, due_ms);
+		return;
+	}
+	char number[32];
+	snprintf(number, sizeof number, "#%" PRIu64, s->id);
+	accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_GRACE);
+	log_client(LOG_LEVEL_WARNING, s->step == SESSION_LINGERING ? number : label(s),
+		   "disconnected, it has read nothing for %lld ms (%s) and %zu bytes are waiting for it",
+		   (long long)grace, limit_table[LIMIT_CLIENT_QUEUE_GRACE].key, stream_queued(s->stream));
+	if (s->step == SESSION_LINGERING)
+		destroy(s);
+	else
+		session_abort(s, "it does not read");
 }
 
 static void on_line(void *arg, struct span line, bool unterminated)
@@ -254,6 +320,7 @@ static void destroy(struct session *s)
 	stream_close(s->stream);
 	task_free(s->task);
 	timer_free(s->timer);
+	timer_free(s->grace);
 	loop_bury(ipc->options.loop, s, free_session);
 	ipc_session_ended(ipc, s);
 }
@@ -326,6 +393,8 @@ static void end(void *arg)
 	stream_pause(s->stream, false);
 	if (s->linger_ms != INT64_MAX)
 		timer_set(s->timer, loop_now_ms() + s->linger_ms);
+	s->behind = false;
+	update_behind(s);
 }
 
 struct session *session_new(struct ipc *ipc, int fd, uint64_t id, const struct dialect *dialect, void *state)
@@ -335,6 +404,7 @@ struct session *session_new(struct ipc *ipc, int fd, uint64_t id, const struct d
 		.on_too_long = on_too_long,
 		.on_end = on_end,
 		.on_broken = on_broken,
+		.on_written = on_written,
 		.on_drained = on_drained,
 	};
 	const struct limits *limits = ipc_limits(ipc);
@@ -350,6 +420,7 @@ struct session *session_new(struct ipc *ipc, int fd, uint64_t id, const struct d
 	s->state = state;
 	s->task = task_new(loop, end, s);
 	s->timer = timer_new(loop, on_linger_end, s);
+	s->grace = timer_new(loop, on_grace_end, s);
 	s->stream = stream_new(loop, fd, fd, &options, &callbacks, s);
 	link_session(s, &ipc->sessions);
 	return s;

@@ -2,8 +2,9 @@
  * One client's connection: lines in, lines out, the end (PITFALLS "Sockets"), in whichever dialect it speaks.
  *
  * A dialect gets the lines and sends its own; the session does what all dialects need. It reads nothing while more than
- * the soft limit is unsent, and drops events meanwhile; past the hard limit it ends. A client that has shut down only
- * its writing side still gets its answers, then the connection closes. Ending is deferred by a pass, so that nothing a
+ * the soft limit is unsent, and drops events meanwhile; it ends when the client then reads nothing for the length of the
+ * grace period, and past the hard limit at once. A client that has shut down only its writing side still gets its
+ * answers, then the connection closes; if it does not read them, after the grace period too. Ending is deferred by a pass, so that nothing a
  * dialect holds vanishes under its feet; from the moment it is due, nothing is sent and no line is delivered.
  */
 #pragma once

@@ -2,9 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -255,6 +257,14 @@ void stream_drain(struct stream *s, size_t max_bytes)
 		total += (size_t)got;
 		dispatch(s, NULL);
 	}
+}
+
+size_t stream_unread(const struct stream *s)
+{
+	int bytes = 0;
+	if (s->closed || !s->is_socket || ioctl(s->write_fd, SIOCOUTQ, &bytes) < 0)
+		return 0;
+	return (size_t)bytes;
 }
 
 void stream_pause(struct stream *s, bool paused)

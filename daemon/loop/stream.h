@@ -61,6 +61,9 @@ uint64_t stream_received(const struct stream *stream);
  * wholly unsent as long as stream_written() <= a. These stay valid after stream_close(), until the pass is over. */
 uint64_t stream_accepted(const struct stream *stream);
 uint64_t stream_written(const struct stream *stream);
+/* Of a socket: what the kernel has taken and the peer has not read, in the kernel's own measure, which grows with each
+ * write and shrinks as the peer reads (SIOCOUTQ, unix(7)). 0 of others. */
+size_t stream_unread(const struct stream *stream);
 void stream_pause(struct stream *stream, bool paused);
 /* Reads and hands out what is there now, without a budget but at most max_bytes: for the rest of a peer that is
  * known to be dead. on_end comes from here if the end is reached; the caller may find the stream closed by a

@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import threading
 import time
 
@@ -126,6 +127,56 @@ def test_past_the_hard_limit_a_client_is_disconnected(make_daemon):
         assert other.text('fake', 'text', {'text': 'unharmed'}) == 'unharmed'
         c._line = lambda line: None
         c.wait_eof()
+
+
+def test_a_client_that_reads_nothing_is_disconnected_after_its_grace_period(make_daemon):
+    daemon = limited(make_daemon, clientQueueSoftBytes=65536, clientQueueGraceMs=500)
+    with daemon.client() as c, daemon.client() as reading, daemon.client() as other:
+        other.wait_state('fake', 'connected')
+        pieces, stop = [], threading.Event()
+
+        def read_slowly():
+            while not stop.wait(0.05):
+                pieces.append(len(reading.sock.recv(4096)))
+        for client in (c, reading):
+            client.tool('fake', 'bytes', {'size': 2 << 20})
+        slow = threading.Thread(target=read_slowly)
+        slow.start()
+        try:
+            line = daemon.stderr.wait(r'client #(\d+): disconnected, it has read nothing for 500 ms '
+                                      r'\(clientQueueGraceMs\) and (\d+) bytes are waiting for it')
+            assert int(line[2]) > 65536
+            wait_for(lambda: other.call('daemon/status')['clients'] == 2)
+            before = len(pieces)
+            wait_for(lambda: len(pieces) > before + 30)         # three times the grace period
+            assert other.call('daemon/status')['clients'] == 2 and pieces[-1] > 0
+        finally:
+            stop.set()
+            slow.join()
+        assert other.text('fake', 'text', {'text': 'unharmed'}) == 'unharmed'
+        c._line = lambda line: None
+        c.wait_eof()
+
+
+def test_a_server_that_does_not_read_costs_only_its_askers(make_daemon):
+    daemon = limited(make_daemon, {'fake': fake(), 'other': fake()}, serverQueueBytes=1 << 20, maxMessageBytes=1 << 20)
+    with daemon.client() as c:
+        pid = c.wait_state('fake', 'connected')['pid']
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            calls = [c.tool('fake', 'text', {'text': 'x' * 400000}, timeoutMs=0) for _ in range(6)]
+            assert c.text('other', 'text', {'text': 'unharmed'}) == 'unharmed'
+            c.wait_until(lambda: any(call.message for call in calls), what='a refusal')
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        answers = [call.wait() for call in calls]
+        refused = [a.error for a in answers if a.error]
+        assert 1 <= len(refused) <= 4
+        for error in refused:
+            assert error['code'] == -32009
+            assert (error['data']['limit'], error['data']['value']) == ('serverQueueBytes', 1 << 20)
+            assert 'maybeExecuted' not in error['data']
+        assert c.text('fake', 'text', {'text': 'again'}) == 'again'
 
 
 def test_R2_clients_coming_and_going_never_touch_a_server(make_daemon):

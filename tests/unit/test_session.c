@@ -317,6 +317,61 @@ START_TEST(a_client_past_the_hard_limit_is_disconnected)
 }
 END_TEST
 
+/* Four clients with as much unsent: one does not read, one reads a little now and then, one has sent its last and does
+ * not read, one is past the soft limit no more. */
+START_TEST(a_client_that_does_not_read_has_a_grace_period)
+{
+	enum { GRACE_MS = 400 };
+	begin();
+	struct server *server = fake_add("s");
+	fake.config.limits.value[LIMIT_CLIENT_QUEUE_SOFT] = 65536;
+	fake.config.limits.value[LIMIT_CLIENT_QUEUE_GRACE] = GRACE_MS;
+	struct peer *p[4];
+	for (int i = 0; i < 4; i++) {
+		p[i] = peer_new();
+		ask(p[i], "\"id\":1,\"method\":\"events/subscribe\",\"params\":{\"topics\":[\"logs\"]}");
+		next_line(p[i]);
+	}
+	flood(server, 1000);
+	int64_t begun = loop_now_ms();
+	shutdown(p[2]->fd, SHUT_WR);
+	for (int i = 0; i < 100; i++) {
+		read_some(p[3]);
+		passes(1);
+	}
+	char bytes[8192];
+	ssize_t total = 0;
+	while (loop_now_ms() < begun + 5 * GRACE_MS) {
+		/* A slow reader's pace is counted in what the kernel takes, which is not every byte that is read. */
+		ssize_t n = recv(p[1]->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+		total += n > 0 ? n : 0;
+		int64_t until = loop_now_ms() + GRACE_MS / 20;
+		while (loop_now_ms() < until)
+			loop_once(loop, 5);
+		if (loop_now_ms() < begun + GRACE_MS / 2)
+			ck_assert_uint_le(fake.n_gone, 1); /* the one that has shut down */
+	}
+	ck_assert_int_gt(total, 8192);
+	bool gone[5] = { false };
+	for (size_t i = 0; i < fake.n_gone; i++)
+		gone[fake.gone[i]] = true;
+	ck_assert(gone[1] && !gone[2] && gone[3] && !gone[4]);
+	/* What had gone out before can still be read, and then it ends. */
+	while (!p[0]->eof || !p[2]->eof) {
+		read_some(p[0]);
+		read_some(p[2]);
+		ck_assert_int_lt(loop_now_ms() - begun, 60000);
+		loop_once(loop, 1);
+	}
+	ask(p[3], CALL("2"));
+	passes(3);
+	ck_assert_uint_eq(fake.n_calls, 1);
+	for (int i = 0; i < 4; i++)
+		peer_close(p[i]);
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	return RUN_TESTS("session", what_is_no_message_is_refused_and_the_connection_lives,
@@ -325,5 +380,6 @@ int main(void)
 			 a_half_closed_client_gets_its_answers_then_the_end,
 			 a_closed_client_cancels_what_it_has_in_flight, too_many_requests_are_refused_by_name,
 			 too_many_clients_are_refused_by_name, too_many_subscriptions_are_refused_by_name,
-			 a_slow_client_loses_events_and_is_not_read, a_client_past_the_hard_limit_is_disconnected);
+			 a_slow_client_loses_events_and_is_not_read, a_client_that_does_not_read_has_a_grace_period,
+			 a_client_past_the_hard_limit_is_disconnected);
 }
