@@ -55,8 +55,10 @@ struct server_config {
 	bool enabled;
 	bool lazy;
 	enum config_sharing sharing;
-	char **retry_safe; /* tools that may be sent again after a loss (M6) */
-	char *roots_json;  /* configured `roots` as JSON array text, [{"uri": "file:///..", "name"?: ".."}], or NULL */
+	char **tools_allow, **tools_deny; /* `tools`: patterns of names (config/glob.h) */
+	bool tools_allow_only;            /* `allow` is there: what it does not name is not allowed */
+	char **retry_safe;                /* tools that may be sent again after a loss (M6) */
+	char *roots_json; /* configured `roots` as JSON array text, [{"uri": "file:///..", "name"?: ".."}], or NULL */
 	/* Hash over what defines the server (M3): type, command, args, env, cwd, url, headers, caFile; hex, NUL-terminated. The order of
 	 * env and headers means nothing. For the caches. */
 	char identity[33];
@@ -104,6 +106,9 @@ void config_free(struct config *config);
 void config_problems_free(struct config_problem *problems, size_t n);
 const struct server_config *config_find(const struct config *config, const char *name);
 
+/* Whether any tool may be filtered out; whether clients may have the tool of that (decoded) name. */
+bool server_config_filters_tools(const struct server_config *sc);
+bool server_config_allows_tool(const struct server_config *sc, struct span name);
 struct server_config *server_config_copy(const struct server_config *sc);
 void server_config_free(struct server_config *sc);
 /* The definition as JSON text for `servers/get`, strings as written (`${TOKEN}` stays) and secrets masked ("***"): env values, header values, userinfo and query of url,

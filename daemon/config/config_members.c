@@ -50,6 +50,9 @@ static const struct config_member server_members[] = {
 	  .what = "`shared`: one process for all clients; `per-client`: one for each; `exclusive`: one process, one client at a time" },
 	{ "retrySafe", MEMBER_STRINGS, FOR_ALL, FIELD(retry_safe),
 	  .what = "tools whose calls may be sent once more when the connection was lost in mid-call" },
+	{ "tools", MEMBER_TOOLS, FOR_ALL, .def_text = "all",
+	  .what = "`{\"allow\": [..], \"deny\": [..]}`: which tools clients see and may call, by name; `*` stands for any text, `?` for one "
+		  "character, and `deny` goes in front of `allow`" },
 	{ "roots", MEMBER_ROOTS, FOR_ALL, FIELD(roots_json),
 	  .what = "what a `roots/list` of the server is answered that belongs to no client's call: paths, `file://` URIs, or "
 		  "`{\"uri\": .., \"name\": ..}`" },
@@ -118,6 +121,7 @@ static const char *const kind_texts[MEMBER_KIND_COUNT] = {
 	[MEMBER_BOOL] = "true or false",
 	[MEMBER_NOT] = "true or false",
 	[MEMBER_ROOTS] = "a list of strings or objects",
+	[MEMBER_TOOLS] = "an object of lists of strings",
 	[MEMBER_LIMITS] = "an object of whole numbers",
 	[MEMBER_LEVEL] = "a string",
 	[MEMBER_NOTE] = "a string",

@@ -22,6 +22,7 @@ enum member_kind {
 	MEMBER_BOOL,     /* bool */
 	MEMBER_NOT,      /* bool, the opposite of what is written */
 	MEMBER_ROOTS,    /* char *, JSON */
+	MEMBER_TOOLS,    /* tools_allow, tools_allow_only, tools_deny */
 	MEMBER_LIMITS,   /* struct limits */
 	MEMBER_LEVEL,    /* char *, one of the log levels */
 	MEMBER_NOTE,     /* any string, for the reader of the file */

@@ -158,6 +158,12 @@ static void read_roots(struct reading *r, const struct config_member *m, const c
 	r->sc->roots_json = value_roots(r->l, where, value);
 }
 
+static void read_tools(struct reading *r, const struct config_member *m, const char *where, struct span value)
+{
+	(void)m;
+	value_tools(r->l, where, value, r->sc);
+}
+
 static void read_note(struct reading *r, const struct config_member *m, const char *where, struct span value)
 {
 	value_is(r->l, where, value, JSON_STRING, member_kind_text(m->kind));
@@ -168,7 +174,7 @@ static read_member_fn *const readers[MEMBER_KIND_COUNT] = {
 	[MEMBER_URL] = read_url,   [MEMBER_PATH] = read_path,       [MEMBER_STRINGS] = read_strings,
 	[MEMBER_ENV] = read_env,   [MEMBER_HEADERS] = read_headers, [MEMBER_DURATION] = read_duration,
 	[MEMBER_BOOL] = read_bool, [MEMBER_NOT] = read_not,         [MEMBER_ROOTS] = read_roots,
-	[MEMBER_NOTE] = read_note,
+	[MEMBER_NOTE] = read_note, [MEMBER_TOOLS] = read_tools,
 };
 
 /* `["a","***"]` of a list of arguments. */
@@ -217,6 +223,7 @@ static void note_written(struct reading *r, const struct config_member *m, struc
 	case MEMBER_STRING:
 	case MEMBER_PATH:
 	case MEMBER_NOTE:
+	case MEMBER_TOOLS:
 		buf_add_span(out, value);
 		break;
 	case MEMBER_URL:
@@ -413,6 +420,8 @@ static void set_defaults(struct server_config *sc)
 		else if (m->kind == MEMBER_STRINGS || m->kind == MEMBER_ENV || m->kind == MEMBER_HEADERS)
 			*MEMBER_FIELD(char **, sc, m) = list_new();
 	}
+	sc->tools_allow = list_new();
+	sc->tools_deny = list_new();
 }
 
 struct server_config *server_config_read(struct loader *l, char *name, struct span value)
@@ -467,6 +476,9 @@ void server_config_seal(struct server_config *sc, char *const *daemon_environmen
 	}
 	digest_int(&d, sc->sharing);
 	digest_set(&d, sc->retry_safe);
+	digest_set(&d, sc->tools_allow);
+	digest_int(&d, sc->tools_allow_only);
+	digest_set(&d, sc->tools_deny);
 	digest_text(&d, sc->roots_json);
 	/* Not in the identity: a PATH that differs from one shell to the next must not empty the cache. */
 	if (sc->transport == CONFIG_STDIO)

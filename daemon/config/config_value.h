@@ -53,6 +53,8 @@ char **value_env(struct loader *l, const char *where, struct span value);
 /* "Name: value" for each member; those that mcpd sets itself are left out with a warning. */
 char **value_headers(struct loader *l, const char *where, struct span value);
 /* `roots`: JSON text. */
+/* Fills in tools_allow, tools_allow_only and tools_deny. */
+void value_tools(struct loader *l, const char *where, struct span value, struct server_config *sc);
 char *value_roots(struct loader *l, const char *where, struct span value);
 
 /* Replaces a leading ~ or ~/ in *path (heap) by $HOME. False if that is not set (told). */

@@ -174,6 +174,7 @@ static void replace(struct server *server, const struct server_config *cfg)
 		if (!span_equal(before, tool_list_text(server_shown(server, SERVER_TOOLS))))
 			outbox_raise(server, OUTBOX_LISTS);
 	}
+	server_filter_tools(server);
 	if (cfg->error)
 		server_note_error(server, cfg->error);
 	server_state_changed(server, cfg->error ? cfg->error : "its configuration was changed");
@@ -198,6 +199,7 @@ static void amend(struct server *server, const struct server_config *cfg)
 		if (lane->instance && lane->instance->connected)
 			watch_rearm(lane->instance);
 	}
+	server_filter_tools(server);
 	outbox_raise(server, OUTBOX_SERVER);
 }
 

@@ -408,6 +408,18 @@ static void let_wait(struct server_call *call)
 	}
 }
 
+/* A tool that clients may not have. */
+static bool is_forbidden(const struct server *server, const struct server_call_options *options)
+{
+	struct buf name = BUF_INIT;
+	if (!server_config_filters_tools(server->cfg) || !json_string_is(options->method, "tools/call"))
+		return false;
+	bool known = json_string_decode(json_member(options->params, "name"), &name) == 0;
+	bool forbidden = known && !server_config_allows_tool(server->cfg, buf_span(&name));
+	buf_done(&name);
+	return forbidden;
+}
+
 uint64_t server_call(struct server *server, const struct server_call_options *options)
 {
 	struct manager *m = server->m;
@@ -416,6 +428,12 @@ uint64_t server_call(struct server *server, const struct server_call_options *op
 	char *why;
 	if (m->phase != MANAGER_RUNNING) {
 		server_call_failf(call, MCPD_E_UNAVAILABLE, "mcpd is shutting down");
+		return id;
+	}
+	if (is_forbidden(server, options)) {
+		server_call_failf(call, MCPD_E_INVALID_PARAMS,
+				  "The tool is not allowed by \"tools\" in the configuration of server \"%s\"",
+				  server->name);
 		return id;
 	}
 	if (!turns_admit_call(server, call->client, &why)) {

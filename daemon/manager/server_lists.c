@@ -34,6 +34,7 @@ void server_lists_init(struct server *server)
 {
 	for (int i = 0; i < SERVER_LIST_COUNT; i++)
 		tool_list_init(&server->lists[i].list, server->name);
+	tool_list_init(&server->lists[SERVER_TOOLS].shown, server->name);
 	server->lists[SERVER_TOOLS].wanted = true;
 }
 
@@ -41,11 +42,62 @@ void server_lists_done(struct server *server)
 {
 	for (int i = 0; i < SERVER_LIST_COUNT; i++)
 		tool_list_done(&server->lists[i].list);
+	tool_list_done(&server->lists[SERVER_TOOLS].shown);
 }
 
 const struct tool_list *server_shown(const struct server *server, enum server_list list)
 {
-	return &server->lists[list].list;
+	const struct server_list_state *state = &server->lists[list];
+	bool filtered = list == SERVER_TOOLS && server_config_filters_tools(server->cfg) && state->list.text;
+	return filtered ? &state->shown : &state->list;
+}
+
+static bool is_allowed(const struct server *server, struct span tool)
+{
+	struct buf name = BUF_INIT;
+	bool allowed = json_string_decode(json_member(tool, "name"), &name) == 0 &&
+		       server_config_allows_tool(server->cfg, buf_span(&name));
+	buf_done(&name);
+	return allowed;
+}
+
+/* Where there is no memory for the filtered list, nothing is shown rather than too much. */
+static void filter(struct server *server)
+{
+	struct server_list_state *state = &server->lists[SERVER_TOOLS];
+	struct json_iter it;
+	struct span tool;
+	struct buf kept = BUF_INIT;
+	buf_add_char(&kept, '[');
+	json_iter_init(&it, tool_list_text(&state->list));
+	while (json_iter_element(&it, &tool)) {
+		if (!is_allowed(server, tool))
+			continue;
+		buf_add_text(&kept, kept.len > 1 ? "," : "");
+		buf_add_span(&kept, tool);
+	}
+	buf_add_char(&kept, ']');
+	tool_list_clear(&state->shown, server->m->loop);
+	tool_list_adopt(&state->shown, server->m->loop, buf_failed(&kept) ? SPAN_LIT("[]") : buf_span(&kept),
+			TOOL_CAP_ALL);
+	buf_done(&kept);
+}
+
+/* Without telling anybody. */
+static void refilter(struct server *server)
+{
+	if (server_config_filters_tools(server->cfg))
+		filter(server);
+	memcpy(server->shown_revision, server_shown(server, SERVER_TOOLS)->revision, sizeof server->shown_revision);
+}
+
+void server_filter_tools(struct server *server)
+{
+	char before[DIGEST_HEX];
+	memcpy(before, server->shown_revision, sizeof before);
+	refilter(server);
+	if (strcmp(before, server->shown_revision) != 0)
+		outbox_raise(server, (unsigned)OUTBOX_LIST << SERVER_TOOLS | OUTBOX_SERVER);
 }
 
 void server_lists_not_live(struct server *server)
@@ -140,6 +192,7 @@ void server_load_cache(struct server *server)
 		state->cache_private = true;
 		state->wanted = i == SERVER_TOOLS;
 	}
+	refilter(server);
 	server->era = server->stored_era = MCP_ERA_UNKNOWN;
 	if (server->cfg->error || tool_cache_load(server->m->cache, server->name, server->cfg->identity, &entry) < 0)
 		return;
@@ -153,6 +206,7 @@ void server_load_cache(struct server *server)
 		tool_list_adopt(&server->lists[i].list, server->m->loop, items, 0);
 		server->lists[i].wanted = true;
 	}
+	refilter(server);
 	server->era = server->stored_era = entry.era;
 	take_facts(server, &entry, rest);
 	tool_cache_entry_done(&entry);
@@ -171,7 +225,11 @@ void server_adopt_list(struct server *server, enum server_list list, struct span
 	state->expires_ms = ttl_ms < 0 ? 0 : loop_now_ms() + (ttl_ms > LIST_FRESH_MS ? ttl_ms : LIST_FRESH_MS);
 	if (differs || first || (list == SERVER_TOOLS && server->stored_era != server->era))
 		store(server);
-	outbox_raise(server, OUTBOX_LISTING | (differs ? (unsigned)OUTBOX_LIST << list | OUTBOX_SERVER : 0));
+	outbox_raise(server, OUTBOX_LISTING);
+	if (list == SERVER_TOOLS)
+		server_filter_tools(server); /* which tells if another list is shown */
+	else if (differs)
+		outbox_raise(server, (unsigned)OUTBOX_LIST << list | OUTBOX_SERVER);
 }
 
 void server_listing_failed(struct server *server, enum server_list list, const char *message)

@@ -17,12 +17,13 @@ struct server_facts_copy;
 
 /* One of the lists that a server has, as it is known now. */
 struct server_list_state {
-	struct tool_list list; /* the server's own bytes */
-	bool wanted;           /* somebody has asked for it: it is kept current. Tools always are */
-	bool live;             /* a connection that is there now has listed it */
-	bool failed;           /* the last listing of a connection that is there now has */
-	int64_t expires_ms;    /* on loop_now_ms(): to be fetched again when asked for after this; 0: never */
-	bool cache_private;    /* a modern server's cacheScope, or it has not said */
+	struct tool_list list;  /* the server's own bytes */
+	struct tool_list shown; /* tools: without those that are not allowed, where any may be; else empty */
+	bool wanted;            /* somebody has asked for it: it is kept current. Tools always are */
+	bool live;              /* a connection that is there now has listed it */
+	bool failed;            /* the last listing of a connection that is there now has */
+	int64_t expires_ms;     /* on loop_now_ms(): to be fetched again when asked for after this; 0: never */
+	bool cache_private;     /* a modern server's cacheScope, or it has not said */
 };
 
 struct server {
@@ -42,7 +43,8 @@ struct server {
 	unsigned n_instances; /* those that are ending included */
 
 	struct server_list_state lists[SERVER_LIST_COUNT];
-	enum mcp_era era, stored_era; /* remembered for the definition, here and on disk */
+	char shown_revision[DIGEST_HEX]; /* of the tools that were told of last */
+	enum mcp_era era, stored_era;    /* remembered for the definition, here and on disk */
 	struct server_facts_copy *facts;
 	bool facts_remembered; /* from the disk: no connection of this life has told them */
 
@@ -102,6 +104,8 @@ void server_lists_done(struct server *server);
 void server_load_cache(struct server *server);
 /* No connection that is there now has listed anything. */
 void server_lists_not_live(struct server *server);
+/* Works out anew which tools are shown, for another configuration. */
+void server_filter_tools(struct server *server);
 /* The list as it is shown. */
 const struct tool_list *server_shown(const struct server *server, enum server_list list);
 /* An instance has listed; of tools one with these capabilities (enum tool_capability). ttl_ms: -1: no limit. */
