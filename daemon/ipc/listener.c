@@ -189,7 +189,11 @@ static bool remove_stale(const struct listener *l, const struct sockaddr_un *add
 		return fail(t, LISTENER_ERROR, "%s is there and is no socket; move it away or choose another path",
 			    l->path);
 	if (somebody_listens(address))
-		return fail(t, LISTENER_OTHER, "another program is listening on %s", l->path);
+		return fail(
+			t, LISTENER_OTHER,
+			"another program is listening on %s; if that is systemd (mcpd.socket), it starts mcpd when a "
+			"program connects",
+			l->path);
 	if (unlink(l->path) < 0 && errno != ENOENT)
 		return fail(t, LISTENER_ERROR, "cannot remove the stale socket %s: %s", l->path, strerror(errno));
 	return true;

@@ -93,23 +93,22 @@ def test_removed_nothing_is_left(m):
     assert json.loads(said(m.mcpctl('remove-service', '--json'))) == {'removed': []}
 
 
-@pytest.mark.parametrize('name', NAMES)
-@pytest.mark.parametrize('kind', ['file', 'masked', 'folder'])
-def test_what_it_did_not_write_is_left_alone(m, name, kind):
-    path = m.units / name
-    if kind == 'file':
-        path.write_text('# mine\n[Unit]\nDescription=mine\n')
-    elif kind == 'masked':
-        path.symlink_to('/dev/null')
-    else:
-        path.mkdir()
-    before = written(m)
-    for command in ('install-service', 'remove-service'):
-        text = complained(m.mcpctl(command))
-        assert str(path) in text and 'was not written by mcpctl' in text
-    assert written(m) == before and is_enabled(m, 'mcpd.socket') != 'enabled'
-    if kind == 'file':
-        assert path.read_text().startswith('# mine')
+def test_what_it_did_not_write_is_left_alone(m):
+    makers = {'file': lambda path: path.write_text('# mine\n[Unit]\nDescription=mine\n'),
+              'masked': lambda path: path.symlink_to('/dev/null'), 'folder': lambda path: path.mkdir()}
+    for name in NAMES:
+        for kind, make in makers.items():
+            path = m.units / name
+            make(path)
+            before = os.lstat(path)
+            for command in ('install-service', 'remove-service'):
+                text = complained(m.mcpctl(command))
+                assert str(path) in text and 'was not written by mcpctl' in text
+            after = os.lstat(path)
+            assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns) and written(m) == [name]
+            path.rmdir() if kind == 'folder' else path.unlink()
+    m.systemctl('daemon-reload')
+    assert is_enabled(m) == 'not-found'
 
 
 def test_a_packages_units_are_not_its_to_remove(m):

@@ -47,9 +47,20 @@ def test_the_first_connection_starts_the_daemon(m):
     pid, _ = both(m)
     with m.client() as c:
         status = c.call('daemon/status')
+        server = c.server('fake')['pid']
     assert status['socket'] == m.runtime + '/mcpd/mcpd.sock'
     assert status['service'] == {'activated': True, 'unit': 'mcpd.service'}
     assert m.show('ActiveState') == 'active' and serves(m) == pid
+    # Delegate=yes: the server has a control group of its own, inside the service's.
+    groups = [open('/proc/%d/cgroup' % p).read().split('0::')[1].strip() for p in (pid, server)]
+    assert all('/mcpd.service/' in g for g in groups) and groups[0] != groups[1]
+
+
+def test_R11_twenty_first_connections_at_once_start_one_daemon(m):
+    clients = [m.client() for _ in range(20)]
+    answers = [c.request('daemon/status') for c in clients]
+    assert {a.wait().result['pid'] for a in answers} == {int(m.show('MainPID'))}
+    assert m.show('NRestarts') == '0'
 
 
 def test_what_the_service_manager_shows(m):

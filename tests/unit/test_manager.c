@@ -332,6 +332,43 @@ START_TEST(disconnected_by_hand_stays_so_until_a_call)
 }
 END_TEST
 
+START_TEST(at_rest_is_when_nothing_would_be_lost)
+{
+	struct outcome o = { 0 };
+	fixture_start("'lazy':{'command':'x','lazy':true},'off':{'command':'x','enabled':false},'bad':{'command':5}");
+	settle();
+	ck_assert(manager_at_rest(f.m));
+	call(&o, "one", "lazy", 1);
+	ck_assert(!manager_at_rest(f.m));
+	bring_up(last(), TOOLS_A);
+	answer_call(last(), "{}");
+	assert_done(&o, 0, NULL);
+	/* It runs. */
+	ck_assert(!manager_at_rest(f.m));
+	order("lazy", SERVER_ORDER_DISCONNECT, -1);
+	settle();
+	/* That was by hand, but a new daemon would not start it either. */
+	ck_assert(manager_at_rest(f.m));
+	/* Connecting, connected, to be tried again, and stopped by hand though it is not lazy. */
+	configure("'demo':{'command':'x'}");
+	ck_assert(!manager_at_rest(f.m));
+	bring_up(last(), TOOLS_A);
+	ck_assert(!manager_at_rest(f.m));
+	fake_exit(last(), "exited");
+	settle();
+	assert_state("demo", "reconnecting");
+	ck_assert(!manager_at_rest(f.m));
+	order("demo", SERVER_ORDER_DISCONNECT, -1);
+	settle();
+	ck_assert(!manager_at_rest(f.m));
+	configure("'demo':{'command':'x','lazy':true}");
+	settle();
+	ck_assert(manager_at_rest(f.m));
+	outcome_free(&o);
+	fixture_done();
+}
+END_TEST
+
 START_TEST(connect_and_reconnect_by_hand)
 {
 	struct outcome o = { 0 };
@@ -660,22 +697,23 @@ END_TEST
 
 int main(void)
 {
-	return RUN_TESTS(
-		"manager", M1_servers_start_in_parallel_and_a_bad_one_hides_none,
-		L2_nothing_leaves_before_the_handshake_and_calls_wait_for_the_list,
-		a_server_without_tools_is_connected_after_the_handshake, R9_twenty_first_calls_start_a_lazy_server_once,
-		a_failing_list_leaves_the_server_connected_with_the_error,
-		M2_cached_tools_are_there_at_once_and_replaced_by_the_live_ones,
-		M3_another_definition_has_no_tools_of_the_former,
-		R1_a_lazy_server_with_a_cache_is_not_started_by_a_listing,
-		the_era_is_remembered_and_probed_anew_when_it_fails,
-		a_server_that_exits_on_the_probe_is_started_again_without_it,
-		R10_a_command_that_cannot_run_fails_at_once_with_the_reason,
-		calls_to_disabled_and_invalid_servers_say_what_to_do, disconnected_by_hand_stays_so_until_a_call,
-		connect_and_reconnect_by_hand, an_order_that_cannot_be_done_says_why,
-		a_reload_touches_only_what_changed, a_change_that_is_no_other_server_keeps_the_process,
-		calls_that_wait_run_on_the_new_definition, another_environment_restarts_the_children_only,
-		a_change_is_a_reason_to_try_a_failed_server_again, shutdown_lets_calls_in_flight_end,
-		shutdown_ends_what_does_not_end_by_itself, the_manager_may_be_freed_when_the_shutdown_is_told,
-		S13_the_log_is_kept_and_bounded, the_history_is_kept_and_bounded);
+	return RUN_TESTS("manager", M1_servers_start_in_parallel_and_a_bad_one_hides_none,
+			 L2_nothing_leaves_before_the_handshake_and_calls_wait_for_the_list,
+			 a_server_without_tools_is_connected_after_the_handshake,
+			 R9_twenty_first_calls_start_a_lazy_server_once,
+			 a_failing_list_leaves_the_server_connected_with_the_error,
+			 M2_cached_tools_are_there_at_once_and_replaced_by_the_live_ones,
+			 M3_another_definition_has_no_tools_of_the_former,
+			 R1_a_lazy_server_with_a_cache_is_not_started_by_a_listing,
+			 the_era_is_remembered_and_probed_anew_when_it_fails,
+			 a_server_that_exits_on_the_probe_is_started_again_without_it,
+			 R10_a_command_that_cannot_run_fails_at_once_with_the_reason,
+			 calls_to_disabled_and_invalid_servers_say_what_to_do,
+			 disconnected_by_hand_stays_so_until_a_call, at_rest_is_when_nothing_would_be_lost,
+			 connect_and_reconnect_by_hand, an_order_that_cannot_be_done_says_why,
+			 a_reload_touches_only_what_changed, a_change_that_is_no_other_server_keeps_the_process,
+			 calls_that_wait_run_on_the_new_definition, another_environment_restarts_the_children_only,
+			 a_change_is_a_reason_to_try_a_failed_server_again, shutdown_lets_calls_in_flight_end,
+			 shutdown_ends_what_does_not_end_by_itself, the_manager_may_be_freed_when_the_shutdown_is_told,
+			 S13_the_log_is_kept_and_bounded, the_history_is_kept_and_bounded);
 }
