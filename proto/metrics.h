@@ -31,6 +31,7 @@ enum metric_type { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 	X(CLIENT_DROPPED, "mcpd_client_events_dropped_total", COUNTER, "client",                                       \
 	  "events and progress that were dropped since the client read too slowly")                                    \
 	X(REQUESTS, "mcpd_control_requests_total", COUNTER, "method", "requests of clients in the control dialect")    \
+	X(MCP_REQUESTS, "mcpd_mcp_requests_total", COUNTER, "method", "requests of clients in the MCP dialect")        \
 	X(LIMITS, "mcpd_limit_hits_total", COUNTER, "limit", "how often a limit was reached")                          \
 	X(CALLS, "mcpd_calls_total", COUNTER, "server,client,outcome", "requests to servers that have ended")          \
 	X(METHODS, "mcpd_method_calls_total", COUNTER, "server,method,outcome", "the same by MCP method")              \

@@ -59,11 +59,11 @@ void asking_answer(struct session *s, const struct jsonrpc_message *m)
 	struct router *router = session_ipc(s)->options.router;
 	int r = question ? router_answer(router, session_id(s), question, m->result, m->error) : -ENOENT;
 	if (r == -EPERM)
-		log_warning("client %s answered a question that another client was asked: refused",
-			    router_client_label(router, session_id(s)));
+		log_client(LOG_LEVEL_WARNING, router_client_label(router, session_id(s)),
+			   "answered a question that another client was asked: refused");
 	else if (r == -ENOENT)
-		log_debug("client %s answered what it was not asked, or too late",
-			  router_client_label(router, session_id(s)));
+		log_client(LOG_LEVEL_DEBUG, router_client_label(router, session_id(s)),
+			   "answered what it was not asked, or too late");
 }
 
 void asking_bad_answer(struct session *s, struct jsonrpc_message *m)

@@ -8,7 +8,6 @@
 
 #include "log.h"
 #include "proto/json_iter.h"
-#include "router/accounts.h"
 #include "xalloc.h"
 
 static control_fn *const handlers[METHOD_COUNT] = {
@@ -53,7 +52,7 @@ static void refuse(struct session *s, struct span id, int code, const char *mess
 /* data of -32009 (PROTOCOL "Errors"). */
 static void write_limit(struct buf *data, const struct ipc *ipc, enum mcpd_limit limit)
 {
-	accounts_limit(router_accounts(ipc->options.router), limit);
+	ipc_limit_reached(ipc, limit);
 	buf_addf(data, "{\"limit\":\"%s\",\"value\":%" PRId64 "}", limit_table[limit].key,
 		 ipc_limits(ipc)->value[limit]);
 }
@@ -265,7 +264,7 @@ static void on_line(struct session *s, struct span line)
 static void on_too_long(struct session *s)
 {
 	struct buf message = BUF_INIT;
-	accounts_limit(router_accounts(session_ipc(s)->options.router), LIMIT_MESSAGE_BYTES);
+	ipc_limit_reached(session_ipc(s), LIMIT_MESSAGE_BYTES);
 	buf_addf(&message, "the line is longer than %s (%" PRId64 " bytes)", limit_table[LIMIT_MESSAGE_BYTES].key,
 		 ipc_limits(session_ipc(s))->value[LIMIT_MESSAGE_BYTES]);
 	refuse(s, SPAN_NONE, MCPD_E_INVALID_REQUEST, buf_failed(&message) ? NULL : message.data, SPAN_NONE);

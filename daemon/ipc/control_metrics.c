@@ -119,6 +119,16 @@ static void requests(struct scrape *s, size_t offset)
 		metrics_value(&s->out, (const char *[]){ method_table[i].name }, s->ipc->requests[i]);
 }
 
+static void mcp_requests(struct scrape *s, size_t offset)
+{
+	(void)offset;
+	for (int i = 0; i < ACCOUNT_METHODS; i++) {
+		uint64_t n = accounts_requests(s->accounts, (enum account_method)i);
+		if (n)
+			metrics_value(&s->out, (const char *[]){ account_method_names[i] }, n);
+	}
+}
+
 static void limits(struct scrape *s, size_t offset)
 {
 	(void)offset;
@@ -302,6 +312,7 @@ static const struct {
 	[METRIC_CLIENT_UNSENT] = { CLIENT(unsent) },
 	[METRIC_CLIENT_DROPPED] = { TRAFFIC(dropped) },
 	[METRIC_REQUESTS] = { requests, 0 },
+	[METRIC_MCP_REQUESTS] = { mcp_requests, 0 },
 	[METRIC_LIMITS] = { limits, 0 },
 	[METRIC_CALLS] = { calls, 0 },
 	[METRIC_METHODS] = { methods, 0 },

@@ -10,6 +10,7 @@
 #include "log.h"
 #include "proto/json_edit.h"
 #include "proto/json_iter.h"
+#include "router/accounts.h"
 #include "xalloc.h"
 
 #define UNKNOWN_METHOD_MAX 256
@@ -115,6 +116,7 @@ void facade_fail(struct request *r, int code, const char *message, struct span d
 static void refuse_for_limit(const struct facade_message *fm, enum mcpd_limit limit, const char *message)
 {
 	struct buf data = BUF_INIT;
+	ipc_limit_reached(session_ipc(fm->session), limit);
 	buf_addf(&data, "{\"mcpd\":{\"code\":%d,\"limit\":\"%s\",\"value\":%" PRId64 "}}", MCPD_E_LIMIT,
 		 limit_table[limit].key, ipc_limits(session_ipc(fm->session))->value[limit]);
 	refuse(fm, fm->m->id, MCPD_E_INTERNAL, message, buf_span(&data));
@@ -278,6 +280,7 @@ static void on_request(struct facade_message *fm)
 	}
 	if (fm->batch)
 		request_join(r, fm->batch);
+	accounts_request(router_accounts(session_ipc(fm->session)->options.router), fm->m->method);
 	handler(r, fm);
 }
 
@@ -398,6 +401,7 @@ static void on_too_long(struct session *s)
 {
 	struct facade_message fm = { .session = s, .facade = facade_of(s) };
 	struct buf message = BUF_INIT;
+	ipc_limit_reached(session_ipc(s), LIMIT_MESSAGE_BYTES);
 	buf_addf(&message, "the line is longer than %s (%" PRId64 " bytes)", limit_table[LIMIT_MESSAGE_BYTES].key,
 		 ipc_limits(session_ipc(s))->value[LIMIT_MESSAGE_BYTES]);
 	refuse(&fm, SPAN_NONE, MCPD_E_INVALID_REQUEST, buf_failed(&message) ? NULL : message.data, SPAN_NONE);
@@ -413,8 +417,8 @@ static bool is_busy(const struct session *s)
 
 static void on_room(struct session *s, uint64_t dropped)
 {
-	log_debug("client #%" PRIu64 ": %" PRIu64 " notifications were dropped while it did not read", session_id(s),
-		  dropped);
+	log_client(LOG_LEVEL_DEBUG, router_client_label(session_ipc(s)->options.router, session_id(s)),
+		   "%" PRIu64 " notifications were dropped while it did not read", dropped);
 }
 
 static void on_end(struct session *s)

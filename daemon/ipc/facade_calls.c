@@ -186,6 +186,7 @@ static bool refuse(struct request *r, const struct facade_message *fm, const str
 		struct transport_reply reply = { .code = MCPD_E_LIMIT,
 						 .limit = LIMIT_SUBSCRIPTIONS,
 						 .message = "too many subscriptions; end some before making more" };
+		ipc_limit_reached(ipc, LIMIT_SUBSCRIPTIONS);
 		facade_answer_failure(r, server_id(server), server_name(server), 0, &reply);
 	} else {
 		return false;

@@ -170,7 +170,8 @@ static void on_subscribed(void *arg, const struct call_info *info, const struct 
 	struct request *r = facade_find_request(sub->ipc, sub->session, sub->request);
 	struct listen *l = r ? find_listen(facade_of(request_session(r)), r) : NULL;
 	if (reply->code)
-		log_debug("server %s: a resource subscription was refused: %s", info->server_name, reply->message);
+		log_server(LOG_LEVEL_DEBUG, info->server_name, "a resource subscription was refused: %s",
+			   mcpd_outcome_name(info->outcome));
 	if (l && reply->code)
 		forget_uri(l, sub->uri);
 	if (l && --l->pending == 0)
@@ -254,6 +255,7 @@ static bool too_many(struct request *r, const struct facade *f, struct span uris
 	if ((int64_t)n <= most)
 		return false;
 	struct buf data = BUF_INIT;
+	ipc_limit_reached(request_ipc(r), LIMIT_SUBSCRIPTIONS);
 	buf_addf(&data, "\"limit\":\"%s\",\"value\":%lld", limit_table[LIMIT_SUBSCRIPTIONS].key, (long long)most);
 	facade_fail(r, MCPD_E_LIMIT, "too many subscriptions; end some before making more", buf_span(&data));
 	buf_done(&data);

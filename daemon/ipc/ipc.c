@@ -13,6 +13,11 @@
 #include "router/accounts.h"
 #include "xalloc.h"
 
+void ipc_limit_reached(const struct ipc *ipc, enum mcpd_limit limit)
+{
+	accounts_limit(router_accounts(ipc->options.router), limit);
+}
+
 const struct limits *ipc_limits(const struct ipc *ipc)
 {
 	return &manager_config(ipc->options.manager)->limits;
@@ -144,7 +149,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 /* A client too many is told so, as far as one write goes, and closed. */
 static void refuse_client(const struct ipc *ipc, int fd)
 {
-	accounts_limit(router_accounts(ipc->options.router), LIMIT_CLIENTS);
+	ipc_limit_reached(ipc, LIMIT_CLIENTS);
 	struct buf line = BUF_INIT, data = BUF_INIT;
 	buf_addf(&data, "{\"limit\":\"%s\",\"value\":%lld}", limit_table[LIMIT_CLIENTS].key,
 		 (long long)ipc_limits(ipc)->value[LIMIT_CLIENTS]);

@@ -28,6 +28,8 @@ struct ipc {
 };
 
 const struct limits *ipc_limits(const struct ipc *ipc);
+/* For the metrics: a client has run into it, and is told so. */
+void ipc_limit_reached(const struct ipc *ipc, enum mcpd_limit limit);
 /* NULL if it has gone. */
 struct session *ipc_session(const struct ipc *ipc, uint64_t id);
 /* Tells the floor above. */

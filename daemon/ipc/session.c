@@ -202,7 +202,7 @@ static void update_pause(struct session *s)
 		return;
 	s->paused = paused;
 	if (paused)
-		accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_SOFT);
+		ipc_limit_reached(s->ipc, LIMIT_CLIENT_QUEUE_SOFT);
 	stream_pause(s->stream, paused);
 }
 
@@ -217,7 +217,7 @@ void session_send(struct session *s, const struct buf *lines)
 		return;
 	}
 	if (r == -ENOBUFS || r == -E2BIG)
-		accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_HARD);
+		ipc_limit_reached(s->ipc, LIMIT_CLIENT_QUEUE_HARD);
 	if (r == -ENOBUFS || r == -E2BIG)
 		log_client(LOG_LEVEL_WARNING, label(s),
 			   "disconnected, %s (%lld bytes) was reached by what it has not read",

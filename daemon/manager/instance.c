@@ -144,8 +144,8 @@ static void relay(struct instance *inst, struct span method, struct span params)
 	if (r == 0)
 		m->callbacks.on_notification(m->arg, inst->lane->server, inst->owner, method, params);
 	else
-		log_warning("server %s: a notification could not be relayed: %s", inst->lane->server->name,
-			    strerror(-r));
+		log_server(LOG_LEVEL_WARNING, inst->lane->server->name, "a notification could not be relayed: %s",
+			   strerror(-r));
 	buf_done(&clean);
 }
 

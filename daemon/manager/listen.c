@@ -420,7 +420,8 @@ static bool contains(const struct hashed *list, size_t n, const struct listen_ur
 static void refuse(struct instance *inst, struct listen_uri *uri)
 {
 	if (uri->held)
-		log_warning("server %s: it does not offer updates of %s any more", inst->lane->server->name, uri->text);
+		log_server(LOG_LEVEL_WARNING, inst->lane->server->name,
+			   "it does not offer updates of a resource any more that a client has subscribed to");
 	uri->wanted = uri->held = false;
 	char *message = xasprintf("The server does not offer updates of %s", uri->text);
 	end_waits(inst, uri, &(struct transport_reply){ .code = MCPD_E_INVALID_PARAMS, .message = message });

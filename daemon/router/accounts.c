@@ -23,7 +23,7 @@ struct accounts {
 	struct client_name *names;
 	size_t n_names;
 	struct idmap servers;
-	uint64_t limits[LIMIT_COUNT];
+	uint64_t limits[LIMIT_COUNT], requests[ACCOUNT_METHODS];
 };
 
 /* --- clients --- */
@@ -139,6 +139,16 @@ void accounts_call(struct accounts *a, const struct call_info *info, const struc
 	histogram_observe(&calls->duration, info->duration_us);
 	s->methods[method_of(info->method)][info->outcome]++;
 	s->resent += info->resent;
+}
+
+void accounts_request(struct accounts *a, struct span method)
+{
+	a->requests[method_of(method)]++;
+}
+
+uint64_t accounts_requests(const struct accounts *a, enum account_method method)
+{
+	return a->requests[method];
 }
 
 const struct account_server *accounts_server(const struct accounts *a, uint64_t server)

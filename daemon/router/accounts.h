@@ -32,6 +32,13 @@ struct accounts;
 	X(COMPLETE, "completion/complete")                                                                             \
 	X(SET_LEVEL, "logging/setLevel")                                                                               \
 	X(PING, "ping")                                                                                                \
+	X(INITIALIZE, "initialize")                                                                                    \
+	X(DISCOVER, "server/discover")                                                                                 \
+	X(LISTEN, "subscriptions/listen")                                                                              \
+	X(TASKS_GET, "tasks/get")                                                                                      \
+	X(TASKS_RESULT, "tasks/result")                                                                                \
+	X(TASKS_CANCEL, "tasks/cancel")                                                                                \
+	X(TASKS_UPDATE, "tasks/update")                                                                                \
 	X(OTHER, "other")
 
 enum account_method {
@@ -82,6 +89,9 @@ const char *accounts_client_name(const struct accounts *accounts, unsigned clien
 
 /* A call has ended; info->account is its client's index. */
 void accounts_call(struct accounts *accounts, const struct call_info *info, const struct transport_reply *reply);
+/* An MCP client has made a request, of a server or of the daemon. method: JSON string. */
+void accounts_request(struct accounts *accounts, struct span method);
+uint64_t accounts_requests(const struct accounts *accounts, enum account_method method);
 /* More has come and gone. */
 void accounts_traffic(struct accounts *accounts, unsigned client, const struct account_traffic *more);
 void accounts_limit(struct accounts *accounts, enum mcpd_limit limit);

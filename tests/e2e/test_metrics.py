@@ -9,6 +9,7 @@ import socket
 import prometheus
 import pytest
 from harness import ROOT, fake, wait_for
+from mcp_session import Session, modern, wait_connected
 from mcpd_client import Client, RpcError
 from servers.fake_http import FakeHttp
 
@@ -211,6 +212,40 @@ def test_what_is_under_way(make_daemon):
         wait_for(lambda: Metrics(watcher).value('mcpd_clients', client='agent') == 1)
         m = Metrics(watcher)
         assert m.value('mcpd_calls_in_flight') == m.value('mcpd_calls_waiting') == m.value('mcpd_server_queue_clients') == 0
+
+
+def test_clients_that_speak_mcp(make_daemon):
+    """They are counted by the name in their clientInfo; what the daemon answers itself is no call."""
+    d = make_daemon({'fake': fake(), 'new': fake(era='modern')}, mcpd={'limits': {'maxRequestsPerClient': 2}})
+    wait_connected(d, 'fake', 'new')
+    with d.client() as c:
+        old = Session(d.socket, 'fake', client={'name': 'bridge'})
+        wait_for(lambda: Metrics(c).value('mcpd_clients', client='bridge') == 1)
+        old.initialize(name='editor')
+        young = modern(d, name='agent')
+        old.tool_text('text', {'text': SECRET})
+        young.tool_text('fake__text', {'text': SECRET})
+        young.tool_text('new__text', {'text': SECRET})
+        old.call('tools/list')
+        old.call('ping')
+        fails(old.request('made/up', {}), -32601)
+        hanging = [old.call_tool('hang') for _ in range(2)]
+        assert old.call_tool('hang').wait().error['data']['mcpd']['limit'] == 'maxRequestsPerClient'
+        m = Metrics(c)
+        assert m.calls(server='fake') == {('editor', 'ok'): 1, ('editor', 'error'): 1, ('agent', 'ok'): 1}
+        assert m.calls(server='new') == {('agent', 'ok'): 1}
+        assert m.value('mcpd_calls_in_flight', server='fake') == 2
+        assert m.value('mcpd_clients', client='editor') == m.value('mcpd_clients', client='agent') == 1
+        assert m.value('mcpd_clients', client='bridge') == 0
+        requests = {s['labels']['method']: s['value'] for s in m.samples('mcpd_mcp_requests_total')}
+        assert requests == {'initialize': 1, 'server/discover': 1, 'tools/call': 5, 'tools/list': 1, 'ping': 1, 'other': 1}
+        assert m.value('mcpd_control_requests_total', method='mcp/attach') == 2
+        assert m.value('mcpd_limit_hits_total', limit='maxRequestsPerClient') == 1
+        assert SECRET not in json.dumps(m.all)
+        del hanging
+        old.close()
+        wait_for(lambda: Metrics(c).calls(server='fake').get(('editor', 'client-gone')) == 2)
+        assert SECRET not in d.stderr.text
 
 
 def test_M6_a_call_that_was_sent_twice(make_daemon, tmp_path):
