@@ -57,8 +57,9 @@ struct app {
 	struct loop_signal *signals[3];
 	char *socket_path;
 	char *cache_dir;
-	char *unit;       /* of the service manager that runs us, or NULL */
-	int inherited_fd; /* the socket that it handed in, -1: none */
+	const char *journal; /* its socket, NULL: stderr goes elsewhere */
+	char *unit;          /* of the service manager that runs us, or NULL */
+	int inherited_fd;    /* the socket that it handed in, -1: none */
 	int64_t started_ms;
 	bool stopping, stopping_fast;
 };
@@ -66,18 +67,18 @@ struct app {
 /* --- the log --- */
 
 /* A name that was checked, or NULL for the default. */
-static void set_log_level(const char *name)
+static void set_log_level(const struct app *app, const char *name)
 {
 	enum log_level level = LOG_LEVEL_INFO;
 	if (name)
 		log_level_find(name, &level);
-	log_init(level, service_journal());
+	log_init(level, app->journal);
 }
 
 static void on_config_loaded(void *arg, const struct config *config)
 {
 	struct app *app = arg;
-	set_log_level(app->options.log_level ? app->options.log_level : config->log_level);
+	set_log_level(app, app->options.log_level ? app->options.log_level : config->log_level);
 }
 
 /* --- signals and the end --- */
@@ -341,9 +342,9 @@ static int run(struct app *app)
 	};
 	app->activity = activity_new(&activity_options);
 	if (app->options.background) {
-		service_detach();
-		set_log_level(app->options.log_level ? app->options.log_level :
-						       manager_config(app->manager)->log_level);
+		app->journal = service_detach();
+		set_log_level(app, app->options.log_level ? app->options.log_level :
+							    manager_config(app->manager)->log_level);
 	}
 	int r = loop_run(app->loop);
 	if (r == 0)
@@ -374,10 +375,11 @@ static void finish(struct app *app)
 
 int main(int argc, char **argv)
 {
-	struct app app = { 0 };
+	struct app app = { .journal = service_journal() };
 	int status;
+	set_log_level(&app, NULL);
 	bool serve = options_parse(&app.options, argc, argv, &status);
-	set_log_level(app.options.log_level);
+	set_log_level(&app, app.options.log_level);
 	if (serve && app.options.print_table) {
 		config_print_table(stdout);
 		status = EXIT_STATUS_OK;

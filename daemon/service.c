@@ -128,19 +128,7 @@ void service_watchdog_free(struct service_watchdog *w)
 
 /* --- the background --- */
 
-/* As the service manager would say it: see service_journal(). */
-static void say_where_stderr_goes(bool to_journal)
-{
-	struct stat st;
-	char stream[48];
-	unsetenv("JOURNAL_STREAM");
-	if (!to_journal || fstat(STDERR_FILENO, &st) < 0)
-		return;
-	snprintf(stream, sizeof stream, "%llu:%llu", (unsigned long long)st.st_dev, (unsigned long long)st.st_ino);
-	setenv("JOURNAL_STREAM", stream, 1);
-}
-
-void service_detach(void)
+const char *service_detach(void)
 {
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	int journal_fd = sd_journal_stream_fd("mcpd", LOG_INFO, true);
@@ -151,9 +139,9 @@ void service_detach(void)
 	}
 	if (log_fd >= 0)
 		dup2(log_fd, STDERR_FILENO);
-	say_where_stderr_goes(journal_fd >= 0);
 	if (null_fd > STDERR_FILENO)
 		close(null_fd);
 	if (journal_fd >= 0)
 		close(journal_fd);
+	return journal_fd >= 0 ? JOURNAL_SOCKET : NULL;
 }

@@ -30,5 +30,5 @@ struct service_watchdog *service_watchdog_new(struct loop *loop);
 void service_watchdog_free(struct service_watchdog *watchdog); /* takes NULL */
 
 /* The end of starting in the background: stdin, stdout and stderr let go of what they were. Log lines go to the
- * journal, or nowhere. */
-void service_detach(void);
+ * journal, or nowhere. Returns what service_journal() does. */
+const char *service_detach(void);

@@ -257,4 +257,7 @@ def test_in_the_background_the_journal_is_found_by_itself(journal_daemon):
         found = wait_for(lambda: journal.find('MCPD_STATE=connected', '_PID=%d' % d.pid), what='the entry')
         assert found[0]['MCPD_SERVER'] == 'fake' and found[0]['PRIORITY'] == '6'
         assert d.stderr.text.startswith('mcpd: info: mcpd ') and 'connected' not in d.stderr.text
+        with d.client() as c:
+            c.call('daemon/reload')
+        wait_for(lambda: [e for e in journal.find('_PID=%d' % d.pid) if 'was reloaded' in e['MESSAGE']], what='the reload')
         d.stop()
