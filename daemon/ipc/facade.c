@@ -170,16 +170,25 @@ static void describe(const struct facade_message *fm, struct span meta, struct s
 	f->described = text;
 }
 
+/* The same versions as server/discover tells: what a request's `_meta` can name. */
 static void refuse_version(const struct facade_message *fm, struct span requested)
 {
 	struct buf data = BUF_INIT;
 	buf_add_text(&data, "{\"supported\":");
-	era_write_versions(&data, true);
+	era_write_modern_versions(&data);
 	buf_add_text(&data, ",\"requested\":");
 	buf_add_span(&data, requested);
 	buf_add_char(&data, '}');
 	refuse(fm, fm->m->id, MCP_E_UNSUPPORTED_VERSION, "Unsupported protocol version", buf_span(&data));
 	buf_done(&data);
+}
+
+/* A handshake is a legacy client's, whatever its `_meta` has. The method without what a handshake is made of, in a request
+ * that is a modern one otherwise, is one that the modern era does not have. */
+static bool is_handshake(const struct jsonrpc_message *m, struct span modern_version)
+{
+	return json_string_is(m->method, "initialize") &&
+	       (!era_modern_version(modern_version) || json_member(m->params, "protocolVersion").ptr);
 }
 
 /* Whether the request is one of the client's era; else it is answered. Sets fm->modern. */
@@ -188,7 +197,7 @@ static bool era_is_good(struct facade_message *fm)
 	struct span meta = json_member(fm->m->params, "_meta");
 	struct span version = json_member(meta, META_KEY("protocolVersion"));
 	struct span capabilities = json_member(meta, META_KEY("clientCapabilities"));
-	fm->modern = version.ptr && !json_string_is(fm->m->method, "initialize");
+	fm->modern = version.ptr && !is_handshake(fm->m, version);
 	if (!fm->modern) {
 		bool opens = json_string_is(fm->m->method, "initialize") || json_string_is(fm->m->method, "ping");
 		if (json_string_is(fm->m->method, "server/discover"))

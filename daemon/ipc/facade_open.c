@@ -115,7 +115,7 @@ static void answer(struct request *r, bool modern, const struct mcp_server_facts
 	introduce(&in, f, ipc, facts);
 	if (modern) {
 		buf_add_text(&result, "{\"resultType\":\"complete\",\"supportedVersions\":");
-		era_write_versions(&result, false);
+		era_write_modern_versions(&result);
 	} else {
 		buf_addf(&result, "{\"protocolVersion\":\"%s\"", f->version);
 	}

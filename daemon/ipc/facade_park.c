@@ -31,7 +31,7 @@ struct parked_question {
 };
 
 struct parked {
-	uint64_t state; /* what requestState says, beside the daemon's own mark */
+	uint64_t state; /* what requestState says, beside the daemon's own mark; 0: nothing was told yet */
 	struct parked_question *questions;
 	/* The call has ended while the client was away. */
 	char *kept; /* its result or error, JSON */
@@ -77,10 +77,12 @@ static void add_question(struct buf *out, const struct parked_question *q)
 	buf_add_char(out, '}');
 }
 
-/* Answers the request that waits with what is asked. */
+/* Answers the request that waits with what is asked. Each time has a state of its own, so that a repeat cannot be taken for
+ * that of another round. */
 static void tell_questions(struct facade_call *call)
 {
 	struct buf result = BUF_INIT;
+	call->parked->state = ++session_ipc(call->session)->last_state;
 	buf_add_text(&result, "{\"resultType\":\"input_required\",\"inputRequests\":{");
 	for (const struct parked_question *q = call->parked->questions; q; q = q->next) {
 		add_question(&result, q);
@@ -92,8 +94,9 @@ static void tell_questions(struct facade_call *call)
 	request_result_buf(call->request, &result);
 }
 
-/* A question that is proven to be the client's but not which of its calls it is about goes with the oldest call to
- * that server that may ask: the answer reaches the same question by any of them. */
+/* A question that is proven to be the client's but not which of its calls it is about may go with any of them that may
+ * ask: the answer reaches the same question. It goes with one that the client waits for, where there is one, else with
+ * the newest: an older one may be parked because the client has given up repeating it. */
 static struct facade_call *find_call(struct facade *f, const struct client_question *q)
 {
 	struct ipc *ipc = session_ipc(f->session);
@@ -104,8 +107,9 @@ static struct facade_call *find_call(struct facade *f, const struct client_quest
 			       input_required_allowed(span_of(call->method)) && (call->request || call->parked);
 		if (can_ask && row && call->row == row)
 			return call;
-		if (can_ask && !row)
-			found = call; /* the newest are first */
+		/* The newest are first. */
+		if (can_ask && !row && (!found || (call->request && !found->request)))
+			found = call;
 	}
 	return found;
 }
@@ -139,10 +143,8 @@ void facade_park_ask(struct facade *f, const struct client_question *told)
 				 "for input\"}"));
 		return;
 	}
-	if (!call->parked) {
+	if (!call->parked)
 		call->parked = xnew(struct parked);
-		call->parked->state = ++ipc->last_state;
-	}
 	struct parked_question **at = &call->parked->questions;
 	while (*at)
 		at = &(*at)->next;

@@ -33,13 +33,11 @@ const char *era_modern_version(struct span json)
 	return find_version(json, modern_versions, COUNT(modern_versions));
 }
 
-void era_write_versions(struct buf *out, bool legacy_too)
+void era_write_modern_versions(struct buf *out)
 {
 	buf_add_char(out, '[');
 	for (size_t i = COUNT(modern_versions); i > 0; i--)
 		buf_addf(out, "%s\"%s\"", i == COUNT(modern_versions) ? "" : ",", modern_versions[i - 1]);
-	for (size_t i = legacy_too ? COUNT(legacy_versions) : 0; i > 0; i--)
-		buf_addf(out, ",\"%s\"", legacy_versions[i - 1]);
 	buf_add_char(out, ']');
 }
 

@@ -22,8 +22,8 @@
 /* The version with that name as static text, or NULL if mcpd does not speak it. Quotes are part of the span. */
 const char *era_legacy_version(struct span json);
 const char *era_modern_version(struct span json);
-/* The versions that mcpd speaks, as a JSON array, the newest first; legacy ones only where they are wanted too. */
-void era_write_versions(struct buf *out, bool legacy_too);
+/* The versions of the modern era that mcpd speaks, as a JSON array, the newest first. */
+void era_write_modern_versions(struct buf *out);
 
 enum era_verdict {
 	ERA_MODERN,       /* `version` is to be spoken */

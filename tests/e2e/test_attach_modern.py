@@ -39,8 +39,23 @@ def test_unsupported_versions_are_named(make_daemon):
     s.modern_meta[META + 'protocolVersion'] = '2099-01-01'
     error = s.fails('tools/list')
     assert error.code == -32022
-    assert error.data['requested'] == '2099-01-01' and MODERN in error.data['supported']
-    assert '2025-11-25' in error.data['supported']
+    # The same as server/discover tells: what a request can name, which the versions of the handshake are not.
+    assert error.data == {'requested': '2099-01-01', 'supported': [MODERN]}
+    s.modern_meta[META + 'protocolVersion'] = MODERN
+    assert s.call('server/discover')['supportedVersions'] == [MODERN]
+
+
+def test_initialize_is_a_handshake_or_unknown(make_daemon):
+    """A modern request without what a handshake is made of is no handshake; one with it is, whatever else it has."""
+    d = make_daemon({'f': fake()})
+    s = Session(d.socket, 'f')
+    s.be_modern()
+    assert s.fails('initialize').code == -32601
+    assert s.call('server/discover')
+    s = Session(d.socket, 'f')
+    s.be_modern()
+    assert s.call('initialize', {'protocolVersion': '2025-06-18', 'capabilities': {},
+                                 'clientInfo': {'name': 'x', 'version': '1'}})['protocolVersion'] == '2025-06-18'
 
 
 def test_each_request_must_say_what_the_client_can(make_daemon):
@@ -108,7 +123,22 @@ def test_an_answer_that_is_missing_is_asked_for_again(make_daemon):
     again = ask(s, inputResponses={}, requestState=first['requestState']).wait().result
     assert again['resultType'] == 'input_required' and again['inputRequests'] == first['inputRequests']
     key, = again['inputRequests']
+    # Each round has a state of its own.
+    assert again['requestState'] != first['requestState']
+    assert ask(s, inputResponses={key: ACCEPT}, requestState=first['requestState']).wait().error['code'] == -32602
     assert ask(s, inputResponses={key: ACCEPT}, requestState=again['requestState']).wait().result['structuredContent']
+
+
+def test_a_question_does_not_go_with_a_call_that_was_given_up(make_daemon):
+    """Whose of several calls' it is cannot be known; it goes with one that the client waits for."""
+    d = make_daemon({'f': fake()})
+    s = modern(d, 'f', {'elicitation': {}})
+    given_up = ask(s).wait().result
+    for _ in range(2):
+        asked = ask(s).wait().result
+        key, = asked['inputRequests']
+        assert key not in given_up['inputRequests']
+        assert ask(s, inputResponses={key: ACCEPT}, requestState=asked['requestState']).wait().result['structuredContent']
 
 
 def test_the_state_of_one_client_is_nothing_to_another(make_daemon):
