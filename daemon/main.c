@@ -318,6 +318,9 @@ static int start(struct app *app)
 		config_free(config);
 		return status;
 	}
+	char *containers = xasprintf("%s.containers", app->socket_path);
+	process_host_set_containers(app->host, containers);
+	free(containers);
 	process_host_attach(app->host, app->loop);
 	app->curl = curl_loop_new(app->loop);
 	start_floors(app, config);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "transport/cgroup.h"
+#include "transport/container.h"
 #include "transport/proctree.h"
 
 #ifndef CLOSE_RANGE_CLOEXEC
@@ -32,11 +33,20 @@ enum { CONTROL_FD = 3, ORDER_FD, IN_FD, OUT_FD, ERR_FD };
 #define KILL_PAUSE_MIN 2
 #define KILL_PAUSE_MAX 500
 #define KILL_TELL_AFTER 5000
+/* How long the program may take that stops a container, beyond the container's own time; and stopping and removing it
+ * when the daemon is gone, within what the guard allows. */
+#define STOP_MAY_TAKE 6000
+#define STOP_MAY_TAKE_ALONE 3000
+#define REMOVE_MAY_TAKE_ALONE 1500
 
 /* What is to be started. */
 struct launch {
 	const char *name, *cwd, *leaf;
 	char **programs, **argv, **envp; /* NULL-terminated */
+	const char *cidfile;
+	char **stop; /* NULL-terminated; empty: no container */
+	uint32_t n_stop, stop_seconds;
+	bool own_cidfile;
 };
 
 /* What the server process says of itself before it becomes the server. Nothing at all: exec has happened. */
@@ -165,7 +175,12 @@ static bool read_order(int fd, struct launch *ret)
 	ret->programs = next_list(&at, end, head.n_programs);
 	ret->argv = next_list(&at, end, head.n_args);
 	ret->envp = next_list(&at, end, head.n_env);
-	return ret->programs && ret->argv && ret->envp;
+	ret->cidfile = next_string(&at, end);
+	ret->stop = next_list(&at, end, head.n_stop);
+	ret->n_stop = head.n_stop;
+	ret->stop_seconds = head.stop_seconds;
+	ret->own_cidfile = head.own_cidfile;
+	return ret->programs && ret->argv && ret->envp && ret->stop;
 }
 
 /* --- the server process, up to its exec --- */
@@ -369,6 +384,68 @@ static void remove_leaf(const char *leaf)
 		nanosleep(&(struct timespec){ .tv_nsec = 5000000 }, NULL);
 }
 
+/* --- the container --- */
+
+/* Runs the container's program with other arguments, and waits for it. */
+static void run_program(struct keeper *k, char *const *argv, int64_t limit_ms)
+{
+	struct launch launch = k->launch;
+	int64_t end = now_ms() + limit_ms;
+	launch.argv = (char **)argv;
+	pid_t keeper = getpid(), pid = fork();
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != keeper || chdir(launch.cwd) < 0)
+			_exit(127);
+		setsid();
+		reset_signals();
+		exec_first(&launch);
+		_exit(127);
+	}
+	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+		struct pollfd children = { .fd = k->children_fd, .events = POLLIN };
+		int64_t left = end - now_ms();
+		if (left <= 0) {
+			kill(-pid, SIGKILL);
+			waitpid(pid, NULL, 0);
+			return;
+		}
+		poll(&children, 1, (int)left);
+		drain_signals(k->children_fd);
+	}
+}
+
+/* argv: room for four more behind the prefix. */
+static void run_on_container(struct keeper *k, char **argv, char *const *words, size_t n, int64_t limit_ms)
+{
+	size_t at = k->launch.n_stop;
+	memcpy(argv, k->launch.stop, at * sizeof *argv);
+	memcpy(argv + at, words, n * sizeof *argv);
+	argv[at + n] = NULL;
+	run_program(k, argv, limit_ms);
+}
+
+/* However the client ended, the container may go on: only its id says which it is (R4). */
+static void stop_container(struct keeper *k)
+{
+	const struct launch *launch = &k->launch;
+	bool hurry = k->control < 0; /* the daemon is gone, and the guard does not wait for long */
+	char id[256], seconds[16];
+	char *stop[] = { (char *)"stop", (char *)"-t", seconds, id }, *remove[] = { (char *)"rm", (char *)"-f", id };
+	if (launch->n_stop == 0)
+		return;
+	char **argv = calloc(launch->n_stop + 5, sizeof *argv);
+	snprintf(seconds, sizeof seconds, "%u", hurry ? 1u : launch->stop_seconds);
+	if (argv && container_read_id(launch->cidfile, id, sizeof id)) {
+		run_on_container(k, argv, stop, 4,
+				 hurry ? STOP_MAY_TAKE_ALONE : launch->stop_seconds * 1000LL + STOP_MAY_TAKE);
+		run_on_container(k, argv, remove, 3, hurry ? REMOVE_MAY_TAKE_ALONE : STOP_MAY_TAKE);
+	}
+	free(argv);
+	if (launch->own_cidfile)
+		container_forget(launch->cidfile);
+}
+
 static void keep(struct keeper *k)
 {
 	while (reap(k)) {
@@ -407,6 +484,7 @@ _Noreturn void keeper_run(const int fds[KEEPER_FDS])
 	keeper_set_title("mcpd-keeper", title);
 	start_server(&k);
 	keep(&k);
+	stop_container(&k);
 	remove_leaf(k.launch.leaf);
 	if (!k.told_stuck)
 		tell(&k, KEEPER_ENDED, 0, 0);

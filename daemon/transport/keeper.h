@@ -4,7 +4,8 @@
  *
  * It is a child subreaper, so whatever the server starts stays below it: double-forked, in sessions of its own,
  * ignoring every signal. It starts the server, tells how that went and how the server ended, sends SIGTERM or SIGKILL
- * to the whole tree when told, and exits once nothing of the tree is left. When its control socket ends, the daemon is
+ * to the whole tree when told, and exits once nothing of the tree is left; a
+ * container that the server was a client of (transport/container.h) is stopped before that. When its control socket ends, the daemon is
  * gone: it kills the tree at once. Two servers are never confused, since each has a keeper of its own.
  *
  * A keeper is a child of the guard (transport/guard.h), which was forked when the daemon was small and single-threaded:
@@ -41,9 +42,10 @@ struct keeper_event {
 
 /* What is to be started, as strings in a file: counts first, then the NUL-terminated strings in this order. */
 struct keeper_order {
-	uint32_t n_programs, n_args, n_env;
+	uint32_t n_programs, n_args, n_env, n_stop;
+	uint32_t stop_seconds, own_cidfile;
 	/* name, cwd, cgroup leaf ("" for none), programs to try in turn, arguments (the zeroth included),
-	 * environment */
+	 * environment, the container's id file, arguments in front of "stop" (none: no container) */
 };
 
 /* The descriptors of a new keeper, in the order in which they are sent to the guard. */

@@ -108,6 +108,10 @@ static void build(struct buf *b, const struct order *order, char *const *env, co
 	add_string(b, order->command);
 	head.n_args = 1 + add_list(b, order->args);
 	head.n_env = add_list(b, (const char *const *)env);
+	add_string(b, order->cidfile ? order->cidfile : "");
+	head.n_stop = add_list(b, order->stop);
+	head.own_cidfile = order->own_cidfile;
+	head.stop_seconds = (uint32_t)((order->grace_ms + 999) / 1000);
 	if (!buf_failed(b))
 		memcpy(b->data, &head, sizeof head);
 }

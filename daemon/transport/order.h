@@ -4,6 +4,9 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stdint.h>
+
 struct order {
 	const char *name, *command;
 	const char *const *args; /* NULL-terminated, without the zeroth; may be NULL */
@@ -12,6 +15,12 @@ struct order {
 	const char *const *env;
 	const char *cwd;  /* NULL: $HOME of the resulting environment, or / */
 	const char *leaf; /* cgroup, or NULL */
+	/* A container that is to be stopped when the tree has ended (transport/container.h): the arguments in front of
+	 * "stop", the file with its id, and whether that is ours. NULL: none. */
+	const char *const *stop;
+	const char *cidfile;
+	bool own_cidfile;
+	int64_t grace_ms;
 };
 
 /* 0 with the file, or a negative errno. In both cases the PATH along which the command is searched, and the

@@ -14,9 +14,11 @@
 
 #include "log.h"
 #include "transport/cgroup.h"
+#include "transport/container.h"
 #include "transport/guard.h"
 #include "transport/keeper.h"
 #include "transport/order.h"
+#include "transport/removal.h"
 #include "xalloc.h"
 
 /* Milliseconds: until an order is tried again that the guard could not take; and how long SIGKILL may take before we
@@ -32,6 +34,8 @@ struct process_host {
 	struct timer *order_timer;
 	struct process *waiting, **waiting_end; /* whose orders the guard could not take yet */
 	unsigned n_processes;
+	char *containers; /* directory; NULL: none */
+	struct removals *removals;
 };
 
 enum process_state {
@@ -396,8 +400,24 @@ static int prepare(struct process *p, const struct process_options *options)
 		if (!p->leaf)
 			log_server(LOG_LEVEL_WARNING, p->name, "cannot make a cgroup: %s", strerror(errno));
 	}
-	struct order order = { p->name, p->command, options->args, options->env, options->cwd, p->leaf };
-	int error = order_write(&order, &p->order_fds[KEEPER_FD_ORDER], &p->searched_path, &p->cwd);
+	struct container_run run = { 0 };
+	bool is_container = container_run_find(p->command, options->args, p->host->containers, p->name, &run);
+	struct order order = {
+		.name = p->name,
+		.command = p->command,
+		.args = is_container ? (const char *const *)run.args : options->args,
+		.env = options->env,
+		.cwd = options->cwd,
+		.leaf = p->leaf,
+		.stop = (const char *const *)run.prefix,
+		.cidfile = run.cidfile,
+		.own_cidfile = run.recipe != NULL,
+		.grace_ms = options->grace_ms,
+	};
+	int error = is_container ? container_run_note(&run) : 0;
+	if (!error)
+		error = order_write(&order, &p->order_fds[KEEPER_FD_ORDER], &p->searched_path, &p->cwd);
+	container_run_done(&run);
 	int pair[2];
 	if (!error && socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 		error = -errno;
@@ -482,23 +502,43 @@ struct process_host *process_host_new(void)
 	return NULL;
 }
 
+void process_abandon(struct process *p)
+{
+	if (p->state == PROCESS_WAITING)
+		remove_waiting(p->host, p);
+	close_order(p);
+	close_control(p);
+	p->ending = END_DONE;
+	process_free(p);
+}
+
 void process_host_attach(struct process_host *host, struct loop *loop)
 {
 	host->loop = loop;
 	host->order_timer = timer_new(loop, send_orders, host);
 	watch_guard(host);
+	if (host->containers)
+		host->removals = removals_start(host, loop, host->containers);
+}
+
+void process_host_set_containers(struct process_host *host, const char *dir)
+{
+	free(host->containers);
+	host->containers = xstrdup(dir);
 }
 
 void process_host_free(struct process_host *host)
 {
 	if (!host)
 		return;
+	removals_free(host->removals);
 	assert(host->n_processes == 0);
 	if (host->guard_event)
 		event_free(host->guard_event);
 	timer_free(host->order_timer);
 	guard_stop(&host->guard);
 	cgroup_free(host->cgroup);
+	free(host->containers);
 	free(host);
 }
 

@@ -24,6 +24,9 @@ struct process;
 struct process_host *process_host_new(void);
 /* Gives the host its loop; needed before process_start(). A guard that dies is replaced. */
 void process_host_attach(struct process_host *host, struct loop *loop);
+/* Where the files go by which containers are known (transport/container.h); before process_host_attach(), which removes
+ * the containers that an earlier life left there. */
+void process_host_set_containers(struct process_host *host, const char *dir);
 /* When all processes were freed. Ends and reaps the guard; before the loop is freed. Takes NULL. */
 void process_host_free(struct process_host *host);
 /* For people and `daemon/status`: "cgroup" or "subreaper". */
@@ -62,5 +65,7 @@ pid_t process_pid(const struct process *process);
  * is left; then on_ended. For a main process that has exited already, what it left behind gets SIGTERM at once.
  * Bounded: what SIGKILL does not end in some seconds is logged and left to the keeper. Idempotent. */
 void process_end(struct process *process);
+/* Frees it as it is: nothing is called back any more, its keeper ends what there is of it. */
+void process_abandon(struct process *process);
 /* After on_ended only; safe inside it. */
 void process_free(struct process *process);
