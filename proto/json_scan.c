@@ -11,7 +11,7 @@ struct scan {
 	const char *at;
 	const char *end;
 	uint64_t objects[JSON_DEPTH_MAX / 64]; /* one bit for each open container: 1 an object, 0 an array */
-	unsigned depth;                        /* open containers */
+	unsigned depth, max_depth;             /* open containers */
 
 	const struct json_want *wants;
 	size_t n_wants;
@@ -25,6 +25,7 @@ struct scan {
 	unsigned inside_depth; /* its depth; 0 if nothing is wanted */
 
 	const char *reason;
+	bool too_deep;
 };
 
 enum step {
@@ -137,8 +138,10 @@ static inline enum step close_container(struct scan *s)
 
 static inline enum step open_container(struct scan *s, int want)
 {
-	if (s->depth == JSON_DEPTH_MAX)
+	if (s->depth == s->max_depth) {
+		s->too_deep = true;
 		return fail(s, s->at, "nested too deeply");
+	}
 	bool object = *s->at == '{';
 	uint64_t bit = (uint64_t)1 << (s->depth % 64);
 	uint64_t *word = &s->objects[s->depth / 64];
@@ -248,13 +251,14 @@ static bool scan_text(struct scan *s)
 	return s->at == s->end || fail(s, s->at, "something follows the value");
 }
 
-int json_scan(struct span text, const struct json_want *wants, size_t n_wants, struct span *found,
-	      uint64_t *ret_doubled, struct json_error *ret_error)
+int json_scan_within(struct span text, unsigned max_depth, const struct json_want *wants, size_t n_wants,
+		     struct span *found, uint64_t *ret_doubled, struct json_error *ret_error)
 {
 	const char *start = text.ptr ? text.ptr : "";
 	struct scan s = {
 		.at = start,
 		.end = start + text.len,
+		.max_depth = max_depth,
 		.wants = wants,
 		.n_wants = n_wants,
 		.found = found,
@@ -262,15 +266,21 @@ int json_scan(struct span text, const struct json_want *wants, size_t n_wants, s
 		.inside = NO_WANT,
 		.inside_depth = n_wants > 0 ? 1 : 0,
 	};
-	assert(n_wants <= JSON_WANT_MAX);
+	assert(n_wants <= JSON_WANT_MAX && max_depth <= JSON_DEPTH_MAX);
 	for (size_t i = 0; i < n_wants; i++)
 		found[i] = SPAN_NONE;
 	bool ok = scan_text(&s);
 	if (ret_doubled)
 		*ret_doubled = s.doubled;
 	if (!ok && ret_error)
-		*ret_error = (struct json_error){ (size_t)(s.at - start), s.reason };
+		*ret_error = (struct json_error){ (size_t)(s.at - start), s.reason, s.too_deep };
 	return ok ? 0 : -EINVAL;
+}
+
+int json_scan(struct span text, const struct json_want *wants, size_t n_wants, struct span *found,
+	      uint64_t *ret_doubled, struct json_error *ret_error)
+{
+	return json_scan_within(text, JSON_DEPTH_MAX, wants, n_wants, found, ret_doubled, ret_error);
 }
 
 int json_check(struct span text, struct json_error *ret_error)

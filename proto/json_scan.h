@@ -27,6 +27,7 @@
 struct json_error {
 	size_t offset;      /* of the first byte that cannot be */
 	const char *reason; /* static text, for people */
+	bool too_deep;      /* it may be JSON, but for its depth */
 };
 
 /* One wanted member: `name` in the object that is itself entry `parent` of the table (-1: the top-level object), in any
@@ -44,3 +45,6 @@ struct json_want {
 int json_check(struct span text, struct json_error *ret_error);
 int json_scan(struct span text, const struct json_want *wants, size_t n_wants, struct span *found,
 	      uint64_t *ret_doubled, struct json_error *ret_error);
+/* The same with another depth, which is at most JSON_DEPTH_MAX. */
+int json_scan_within(struct span text, unsigned max_depth, const struct json_want *wants, size_t n_wants,
+		     struct span *found, uint64_t *ret_doubled, struct json_error *ret_error);

@@ -106,28 +106,42 @@ static enum jsonrpc_kind classify(struct jsonrpc_message *m, const struct span *
 	return m->method.ptr ? classify_call(m, found) : classify_answer(m, found);
 }
 
-int jsonrpc_parse(struct span text, struct jsonrpc_message *ret, struct json_error *ret_error)
+int jsonrpc_parse_within(struct span text, int64_t max_depth, struct jsonrpc_message *ret, struct json_error *ret_error)
 {
 	struct span found[WANT_COUNT];
 	uint64_t doubled;
+	struct json_error error = { 0 };
 	*ret = (struct jsonrpc_message){ .kind = JSONRPC_INVALID, .problem = "not JSON", .text = json_trim(text) };
-	int rc = json_scan(text, wants, WANT_COUNT, found, &doubled, ret_error);
-	if (rc < 0)
+	int rc = json_scan_within(text, (unsigned)max_depth, wants, WANT_COUNT, found, &doubled, &error);
+	if (rc < 0 && ret_error)
+		*ret_error = error;
+	if (rc < 0 && !error.too_deep)
 		return rc;
-	ret->problem = NULL;
+	ret->problem = error.reason;
 	/* An id that occurs twice, or is of a wrong type, is nobody's. */
 	if ((is_id(found[WANT_ID]) || json_type_of(found[WANT_ID]) == JSON_NULL) && !(doubled & (uint64_t)1 << WANT_ID))
 		ret->id = found[WANT_ID];
 	ret->method = found[WANT_METHOD];
-	ret->params = found[WANT_PARAMS];
 	ret->result = found[WANT_RESULT];
 	ret->error = found[WANT_ERROR];
+	if (rc < 0)
+		return -E2BIG;
+	ret->params = found[WANT_PARAMS];
 	memcpy(ret->param, &found[WANT_PARAM], sizeof(ret->param));
 	ret->doubled_params = doubled >> WANT_PARAM & PARAM_BITS;
 	if (doubled & (uint64_t)1 << WANT_PARAMS_META)
 		ret->doubled_params |= (uint64_t)1 << PARAM_PARAMS_META_PROGRESS_TOKEN;
 	ret->kind = classify(ret, found, doubled);
 	return 0;
+}
+
+int jsonrpc_parse(struct span text, struct jsonrpc_message *ret, struct json_error *ret_error)
+{
+	int rc = jsonrpc_parse_within(text, JSON_DEPTH_MAX, ret, ret_error);
+	if (rc != -E2BIG)
+		return rc;
+	*ret = (struct jsonrpc_message){ .kind = JSONRPC_INVALID, .problem = "not JSON", .text = ret->text };
+	return -EINVAL;
 }
 
 bool jsonrpc_peek_answer(struct span start, struct span *ret_id)

@@ -60,6 +60,11 @@ struct jsonrpc_message {
  * by the parser, refused by the control dialect with -32602) an array; `error` an object; `id` a string, a number, or
  * null in error responses. */
 int jsonrpc_parse(struct span text, struct jsonrpc_message *ret, struct json_error *ret_error);
+/* The same for text that may be nested no deeper than this (limit maxNesting). -E2BIG where it is: *ret is then
+ * JSONRPC_INVALID with what was seen of id, method, result and error before; the last one may have only begun (ptr, and
+ * len 0). */
+int jsonrpc_parse_within(struct span text, int64_t max_depth, struct jsonrpc_message *ret,
+			 struct json_error *ret_error);
 /* Whose answer a line shows that is no message, or the beginning of one that is too long (contract S7a): true, with the
  * id as written, if its id is complete and the only one, it has begun its `result` or `error`, and no `method` was
  * seen. */

@@ -7,10 +7,14 @@
 
 #include <stdint.h>
 
+#include "proto/json_scan.h"
+
 /* X(id, key, default, min, max, unit, what) */
 #define MCPD_LIMIT_TABLE(X)                                                                                            \
 	X(MESSAGE_BYTES, "maxMessageBytes", 64LL << 20, 4096, 1LL << 30, "bytes",                                      \
 	  "longest line from a client or a server")                                                                    \
+	X(NESTING, "maxNesting", JSON_DEPTH_MAX, 8, JSON_DEPTH_MAX, "levels",                                          \
+	  "arrays and objects inside each other in a message of a client or a server")                                 \
 	X(CLIENTS, "maxClients", 256, 1, 65536, "clients", "clients connected at once")                                \
 	X(SERVERS, "maxServers", 256, 1, 4096, "servers", "servers configured")                                        \
 	X(CLIENT_NAMES, "maxClientNames", 64, 1, 1024, "names",                                                        \

@@ -232,11 +232,31 @@ static void on_invalid(struct session *s, struct jsonrpc_message *m)
 		asking_bad_answer(s, m);
 }
 
+static void on_too_deep(struct session *s, struct jsonrpc_message *m)
+{
+	bool is_answer = !m->method.ptr && (m->result.ptr || m->error.ptr);
+	struct buf message = BUF_INIT, data = BUF_INIT;
+	write_limit(&data, session_ipc(s), LIMIT_NESTING);
+	buf_addf(&message, "the message is nested deeper than %s (%" PRId64 " levels)", limit_table[LIMIT_NESTING].key,
+		 ipc_limits(session_ipc(s))->value[LIMIT_NESTING]);
+	refuse(s, is_answer ? SPAN_NONE : m->id, MCPD_E_LIMIT, buf_failed(&message) ? NULL : message.data,
+	       buf_span(&data));
+	if (is_answer)
+		asking_bad_answer(s, m);
+	buf_done(&message);
+	buf_done(&data);
+}
+
 static void on_line(struct session *s, struct span line)
 {
 	struct jsonrpc_message m;
 	struct json_error error;
-	if (jsonrpc_parse(line, &m, &error) < 0) {
+	int r = jsonrpc_parse_within(line, ipc_limits(session_ipc(s))->value[LIMIT_NESTING], &m, &error);
+	if (r == -E2BIG) {
+		on_too_deep(s, &m);
+		return;
+	}
+	if (r < 0) {
 		refuse_no_json(s, &error);
 		return;
 	}

@@ -389,12 +389,27 @@ static void on_batch(struct session *s, struct span text)
 	batch_leave(batch, NULL);
 }
 
+static void on_too_deep(struct facade_message *fm, struct jsonrpc_message *m)
+{
+	bool is_answer = !m->method.ptr && (m->result.ptr || m->error.ptr);
+	struct span id = m->id;
+	fm->m = m;
+	m->id = is_answer ? SPAN_NONE : id;
+	refuse_for_limit(fm, LIMIT_NESTING, "the message is nested deeper than maxNesting");
+	m->id = id;
+	if (is_answer)
+		asking_bad_answer(fm->session, m);
+}
+
 static void on_line(struct session *s, struct span line)
 {
 	struct facade_message fm = { .session = s, .facade = facade_of(s) };
 	struct jsonrpc_message m;
 	struct json_error error;
-	if (jsonrpc_parse(line, &m, &error) < 0) {
+	int r = jsonrpc_parse_within(line, ipc_limits(session_ipc(s))->value[LIMIT_NESTING], &m, &error);
+	if (r == -E2BIG) {
+		on_too_deep(&fm, &m);
+	} else if (r < 0) {
 		struct buf message = BUF_INIT;
 		buf_addf(&message, "Parse error: %s at byte %zu", error.reason, error.offset);
 		refuse(&fm, SPAN_NONE, MCPD_E_PARSE, buf_failed(&message) ? NULL : message.data, SPAN_NONE);

@@ -258,7 +258,7 @@ static void on_grace_end(void *arg)
 	}
 	char number[32];
 	snprintf(number, sizeof number, "#%" PRIu64, s->id);
-	accounts_limit(router_accounts(s->ipc->options.router), LIMIT_CLIENT_QUEUE_GRACE);
+	ipc_limit_reached(s->ipc, LIMIT_CLIENT_QUEUE_GRACE);
 	log_client(LOG_LEVEL_WARNING, s->step == SESSION_LINGERING ? number : label(s),
 		   "disconnected, it has read nothing for %lld ms (%s) and %zu bytes are waiting for it",
 		   (long long)grace, limit_table[LIMIT_CLIENT_QUEUE_GRACE].key, stream_queued(s->stream));

@@ -37,7 +37,7 @@ int http_message(struct http *h, struct span text, const struct http_reader *rea
 	struct jsonrpc_message message;
 	struct json_iter it;
 	struct span element;
-	int r = jsonrpc_parse(text, &message, ret_error);
+	int r = jsonrpc_parse_within(text, http_limit(h, LIMIT_NESTING), &message, ret_error);
 	if (r < 0)
 		return r;
 	if (message.kind != JSONRPC_BATCH) {

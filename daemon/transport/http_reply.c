@@ -205,6 +205,8 @@ char *http_mcp_error_message(struct span error)
 
 char *http_parse_message(const char *what, const struct json_error *error)
 {
+	if (error->too_deep)
+		return xasprintf("The JSON in the %s is nested deeper than %s", what, limit_table[LIMIT_NESTING].key);
 	return xasprintf("Invalid JSON in the %s: %s at byte %zu", what, error->reason, error->offset);
 }
 

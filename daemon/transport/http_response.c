@@ -95,7 +95,7 @@ static void read_json(struct exchange *x)
 	struct jsonrpc_message message;
 	struct http_reader reader = reader_of(x);
 	struct span body = framer_clean(buf_span(&x->body));
-	if (jsonrpc_parse(body, &message, &error) < 0) {
+	if (jsonrpc_parse_within(body, http_limit(x->http, LIMIT_NESTING), &message, &error) < 0) {
 		exchange_fail(x, MCPD_E_PROTOCOL, true, http_parse_message("response", &error));
 		return;
 	}

@@ -144,9 +144,14 @@ static void spoilt(struct stdio *s, struct span text, const char *problem, const
 	uint64_t number = jsonrpc_peek_answer(text, &id) ? pending_find(s->pending, id) : 0;
 	if (number == 0)
 		return;
-	char *message =
-		error ? xasprintf("The server's answer is not JSON: %s at byte %zu", error->reason, error->offset) :
-			xasprintf("The server's answer is no JSON-RPC message: %s", problem);
+	char *message = NULL;
+	if (error && error->too_deep)
+		message = xasprintf("The server's answer is nested deeper than %s (%" PRId64 " levels)",
+				    limit_table[LIMIT_NESTING].key, s->limits->value[LIMIT_NESTING]);
+	else if (error)
+		message = xasprintf("The server's answer is not JSON: %s at byte %zu", error->reason, error->offset);
+	else
+		message = xasprintf("The server's answer is no JSON-RPC message: %s", problem);
 	pending_spoil(s->pending, number, message);
 	free(message);
 }
@@ -213,7 +218,7 @@ void stdio_line(struct stdio *s, struct span line)
 		return;
 	struct jsonrpc_message message;
 	struct json_error error;
-	bool is_json = jsonrpc_parse(text, &message, &error) == 0;
+	bool is_json = jsonrpc_parse_within(text, s->limits->value[LIMIT_NESTING], &message, &error) == 0;
 	if (is_json && message.kind == JSONRPC_BATCH && s->batches) {
 		take_apart(s, text);
 	} else if (!is_json || !dispatch(s, &message)) {

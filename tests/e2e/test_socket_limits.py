@@ -78,6 +78,50 @@ def test_too_many_subscriptions(make_daemon):
         c.subscribe('tools')
 
 
+def nested(depth):
+    """JSON that is this deep."""
+    return b'[' * depth + b']' * depth
+
+
+def test_nesting(make_daemon):
+    daemon = limited(make_daemon, maxNesting=20)
+    deep = {'limit': 'maxNesting', 'value': 20}
+    with daemon.client() as c:
+        c.wait_state('fake', 'connected')
+        # params, arguments, x and the message itself are levels too.
+        line = b'{"server":"fake","name":"echo","arguments":{"x":%s}}'
+        echoed = c.request_raw('tools/call', line % nested(17)).wait()
+        assert echoed.raw_result('structuredContent', 'x') == nested(17)
+        error = c.request_raw('tools/call', line % nested(18)).wait().error
+        assert error['code'] == -32009 and error['data'] == deep and 'maxNesting' in error['message']
+        # Where the id comes behind, or there is none, nobody is named.
+        c.send_bytes(b'{"jsonrpc":"2.0","method":"daemon/hello","params":{"x":%s},"id":7}\n' % nested(30))
+        assert c.wait_orphan()['data'] == deep
+        c.send_bytes(nested(5000) + b'\n')
+        assert c.wait_orphan()['data'] == deep
+        # A server's answer fails its own call.
+        answer = '{"jsonrpc":"2.0","id":$ID,"result":{"x":%s}}'
+        fine = c.tool('fake', 'raw', {'lines': [answer % nested(18).decode()]}).wait()
+        assert fine.raw_result('x') == nested(18)
+        error = c.tool('fake', 'raw', {'lines': [answer % nested(19).decode()]}).wait().error
+        assert error['code'] == -32008 and 'maxNesting (20 levels)' in error['message']
+        assert c.text('fake', 'text', {'text': 'alive'}) == 'alive'
+
+
+def test_nesting_of_an_mcp_client(make_daemon):
+    daemon = limited(make_daemon, maxNesting=20)
+    with daemon.client() as c:
+        c.wait_state('fake', 'connected')
+        c.mcp_attach('fake')
+        c.request('initialize', {'protocolVersion': '2025-11-25', 'capabilities': {},
+                                 'clientInfo': {'name': 'x', 'version': '1'}}).wait()
+        line = b'{"name":"echo","arguments":{"x":%s}}'
+        assert c.request_raw('tools/call', line % nested(17)).wait().raw_result('structuredContent', 'x') == nested(17)
+        error = c.request_raw('tools/call', line % nested(18)).wait().error
+        assert error['code'] == -32603
+        assert error['data']['mcpd'] == {'code': -32009, 'limit': 'maxNesting', 'value': 20}
+
+
 def test_a_slow_clients_events_are_dropped_and_counted(make_daemon):
     daemon = make_daemon({'fake': fake()}, mcpd={'limits': {'clientQueueSoftBytes': 65536}, 'logLevel': 'warning'})
     slow, quick = daemon.client(), daemon.client()

@@ -110,7 +110,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct span text = { (const char *)data, size };
 	struct span found[W_COUNT];
-	struct json_error error = { SIZE_MAX, NULL };
+	struct json_error error = { SIZE_MAX, NULL, false };
 	uint64_t doubled;
 	bool valid = json_check(text, &error) == 0;
 	REQUIRE(valid == reference_check(text));

@@ -169,7 +169,7 @@ static unsigned for_each_case(const char *file, void (*each)(const char *label, 
 
 static void assert_verdicts(const char *label, struct span text, bool ours, bool json_c)
 {
-	struct json_error error = { 0, "accepted" };
+	struct json_error error = { 0, "accepted", false };
 	struct span copy = guard_copy(text);
 	ck_assert_msg((json_check(copy, &error) == 0) == ours, "%s: json_check() says: %s at %zu", label, error.reason,
 		      error.offset);

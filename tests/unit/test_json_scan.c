@@ -142,7 +142,7 @@ START_TEST(errors_are_placed_and_explained)
 		{ SPAN_LIT("{}\0"), 2, "something follows the value" },
 	};
 	for (size_t i = 0; i < COUNT(cases); i++) {
-		struct json_error error = { 99, NULL };
+		struct json_error error = { 99, NULL, false };
 		ck_assert_int_eq(json_check(guard_copy(cases[i].text), &error), -EINVAL);
 		ck_assert_msg(error.offset == cases[i].offset, "%s: offset %zu, want %zu", cases[i].text.ptr,
 			      error.offset, cases[i].offset);

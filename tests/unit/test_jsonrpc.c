@@ -20,7 +20,7 @@ static void assert_span(struct span s, const char *want)
 static struct jsonrpc_message parse(const char *text)
 {
 	struct jsonrpc_message m;
-	struct json_error error = { 0, "" };
+	struct json_error error = { 0, "", false };
 	int rc = jsonrpc_parse(guard_copy(span_of(text)), &m, &error);
 	ck_assert_msg(rc == 0, "%s: %s at %zu", text, error.reason, error.offset);
 	return m;
@@ -128,7 +128,7 @@ START_TEST(s6_what_is_no_json_fails_without_members)
 					     "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"m\"}}", "{'id':1}" };
 	for (size_t i = 0; i < COUNT(texts); i++) {
 		struct jsonrpc_message m;
-		struct json_error error = { 0, NULL };
+		struct json_error error = { 0, NULL, false };
 		ck_assert_int_eq(jsonrpc_parse(guard_copy(span_of(texts[i])), &m, &error), -EINVAL);
 		ck_assert_ptr_nonnull(error.reason);
 		ck_assert_int_eq(m.kind, JSONRPC_INVALID);
@@ -210,6 +210,33 @@ START_TEST(r19_payloads_are_spans_of_the_line)
 		assert_span(m.result, payloads[i]);
 		buf_done(&b);
 	}
+}
+END_TEST
+
+START_TEST(nesting_has_a_limit_that_can_be_set)
+{
+	struct jsonrpc_message m;
+	struct json_error error = { 0, NULL, false };
+	struct span line = SPAN_LIT("{\"jsonrpc\":\"2.0\",\"id\":\"a\",\"method\":\"x\",\"params\":{\"y\":[[]]}}");
+	ck_assert_int_eq(jsonrpc_parse_within(line, 4, &m, &error), 0);
+	ck_assert_int_eq(m.kind, JSONRPC_REQUEST);
+	/* What came before is known. */
+	ck_assert_int_eq(jsonrpc_parse_within(line, 3, &m, &error), -E2BIG);
+	ck_assert(error.too_deep);
+	ck_assert_int_eq(m.kind, JSONRPC_INVALID);
+	ck_assert_str_eq(m.problem, "nested too deeply");
+	ck_assert(span_is(m.id, "\"a\"") && span_is(m.method, "\"x\"") && !m.params.ptr);
+	line = SPAN_LIT("{\"jsonrpc\":\"2.0\",\"id\":1,\"result\":{\"y\":[[]]}}");
+	ck_assert_int_eq(jsonrpc_parse_within(line, 3, &m, NULL), -E2BIG);
+	ck_assert(span_is(m.id, "1") && m.result.ptr && !m.method.ptr);
+	/* What came behind is not, and a container is no id. */
+	line = SPAN_LIT("{\"id\":[[[]]],\"method\":\"x\"}");
+	ck_assert_int_eq(jsonrpc_parse_within(line, 3, &m, NULL), -E2BIG);
+	ck_assert(!m.id.ptr && !m.method.ptr);
+	/* What is no JSON is none, however deep. */
+	line = SPAN_LIT("{\"id\":1,]");
+	ck_assert_int_eq(jsonrpc_parse_within(line, 3, &m, &error), -EINVAL);
+	ck_assert(!error.too_deep && !m.id.ptr);
 }
 END_TEST
 
@@ -451,6 +478,7 @@ int main(void)
 	return RUN_TESTS("jsonrpc", l1_s3_s5_r23_kinds_of_messages, l1_what_is_no_message_says_why,
 			 s6_what_is_no_json_fails_without_members, l1_parameters_are_found_in_the_same_pass,
 			 doubled_parameters_are_marked, r19_payloads_are_spans_of_the_line, a_message_as_deep_as_may_be,
+			 nesting_has_a_limit_that_can_be_set,
 			 s7a_the_beginning_of_a_long_line_shows_whose_answer_it_was, ids_are_equal_or_not,
 			 s1_messages_are_written_on_one_line,
 			 s1_pretty_printed_payloads_lose_their_line_ends_and_nothing_else,
