@@ -42,6 +42,7 @@
 	  "items of one page of a list that an attached MCP client gets")                                              \
 	X(SUBSCRIPTIONS, "maxSubscriptionsPerClient", 1024, 1, 100000, "subscriptions",                                \
 	  "resource and event subscriptions of one client")                                                            \
+	X(TASKS, "maxTasksPerClient", 1024, 1, 100000, "tasks", "tasks of one client that are remembered")             \
 	X(EXCLUSIVE_QUEUE, "maxExclusiveQueue", 256, 1, 65536, "clients", "clients waiting for one exclusive server")  \
 	X(TOOL_NAME, "maxToolName", 64, 24, 128, "characters",                                                         \
 	  "name of a tool or prompt in the list of all servers; longer ones are shortened")                            \

@@ -165,6 +165,15 @@ static void on_notification(void *arg, struct span method, struct span params)
 		relay(inst, method, params);
 }
 
+static void on_task_progress(void *arg, struct span id, struct span params)
+{
+	struct instance *inst = arg;
+	struct manager *m = inst->m;
+	inst->heard_ms = loop_now_ms();
+	if (!inst->closing && inst->lane)
+		m->callbacks.on_task_progress(m->arg, inst->lane->server, inst->owner, id, params);
+}
+
 static void on_request(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
 		       uint64_t owner, uint64_t call)
 {
@@ -207,6 +216,7 @@ static const struct mcp_client_callbacks client_callbacks = {
 	.on_ready = on_ready,
 	.on_closed = on_closed,
 	.on_notification = on_notification,
+	.on_task_progress = on_task_progress,
 	.on_request = on_request,
 	.on_request_cancelled = on_request_cancelled,
 	.on_log = on_log,

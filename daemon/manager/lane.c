@@ -212,7 +212,7 @@ static void send_or_wait(struct lane *lane, struct server_call *call)
 {
 	if (!can_send(lane)) {
 		enqueue(lane, call);
-	} else if (turns_may_pass(lane, call)) {
+	} else if (turns_may_pass(lane, call) || server_call_is_kept(call, lane->instance)) {
 		timer_cancel(lane->idle_timer);
 		server_call_send(call, lane, lane->instance);
 	} else {

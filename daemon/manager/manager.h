@@ -40,9 +40,10 @@ struct manager_question {
 	uint64_t id; /* for manager_answer(); unique for the daemon's life */
 	struct span method, params;
 	enum mcp_proof proof;
-	uint64_t client; /* with STREAM and SOLE_OWNER, and always for per-client and exclusive instances (owned) */
-	uint64_t call;   /* the server_call() it is proven to belong to, or 0 */
-	bool owned;      /* the instance serves this one client only */
+	uint64_t
+		client; /* with STREAM, TASK and SOLE_OWNER, and always for per-client and exclusive instances (owned) */
+	uint64_t call;  /* the server_call() it is proven to belong to, or 0 */
+	bool owned;     /* the instance serves this one client only */
 };
 
 /* on_server, on_server_removed, on_list and on_listing come from a task of the manager's, with what is the case then:
@@ -59,6 +60,8 @@ struct manager_callbacks {
 	/* owner: the one client of a per-client or exclusive instance, else 0. */
 	void (*on_notification)(void *arg, struct server *server, uint64_t owner, struct span method,
 				struct span params);
+	/* Progress of a task (JSON string), behind the answer of the call that it came of (mcp/mcp_client.h). */
+	void (*on_task_progress)(void *arg, struct server *server, uint64_t owner, struct span id, struct span params);
 	/* Not for roots/list outside any client's call, which is answered from the server's configured `roots`. */
 	void (*on_question)(void *arg, struct server *server, const struct manager_question *question);
 	void (*on_question_withdrawn)(void *arg, uint64_t question, struct span reason);

@@ -245,10 +245,10 @@ int server_release(struct server *server, uint64_t client)
 	return 0;
 }
 
-void server_set_pinned(struct server *server, bool pinned)
+void server_set_pinned(struct server *server, enum server_pin pin, bool pinned)
 {
 	struct lane *lane;
-	server->pinned = pinned;
+	server->pinned = pinned ? server->pinned | pin : server->pinned & ~(unsigned)pin;
 	TAILQ_FOREACH(lane, &server->lanes, link)
 	lane_check_idle(lane);
 }

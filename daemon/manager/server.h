@@ -55,6 +55,8 @@ struct server_counters {
 
 uint64_t server_id(const struct server *server);
 const char *server_name(const struct server *server);
+/* As in struct server_info, which costs more. */
+const struct mcp_server_facts *server_facts(const struct server *server);
 void server_get_info(struct server *server, struct server_info *ret);
 /* ret_unsent: bytes that it has not taken yet; ret_connections: those that are being made or ended included. */
 void server_get_counters(const struct server *server, struct server_counters *ret, uint64_t *ret_unsent,
@@ -97,6 +99,9 @@ struct server_call_options {
 	 * servers have no such methods: subscriptions go into the daemon's own stream (manager/listen.h), and a level
 	 * is answered {} without being sent. */
 	bool kept;
+	/* It is about something that only the process knows which is there now: it does not wait for another one, and
+	 * is not sent to one. MCPD_E_TRANSPORT where it cannot be sent at once. */
+	bool this_process;
 	/* Exactly once, never inside server_call(). Beside the codes of mcp_client_call(): MCPD_E_UNAVAILABLE;
 	 * NEEDS_AUTH and
 	 * LIMIT also without anything having been sent. */
@@ -128,5 +133,6 @@ void server_order(struct server *server, enum server_order order, int64_t timeou
  * ends; the
  * next in turn gets a new one once nothing of it is left (R25). */
 int server_release(struct server *server, uint64_t client);
-/* Resource subscriptions kept for clients: an idle stop waits while there are any. */
-void server_set_pinned(struct server *server, bool pinned);
+/* What clients have at the server, and would lose with its process: an idle stop waits while there is anything. */
+enum server_pin { SERVER_PIN_SUBSCRIPTIONS = 1, SERVER_PIN_TASKS = 2 };
+void server_set_pinned(struct server *server, enum server_pin pin, bool pinned);

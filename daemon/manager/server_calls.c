@@ -44,7 +44,8 @@ void server_call_leave(struct server_call *call)
 	if (lane && call->instance) {
 		TAILQ_REMOVE(&lane->sent, call, link);
 		lane->n_sent--;
-		turns_returned(call);
+		if (!call->held)
+			turns_returned(call);
 		lane_pump_later(lane);
 	} else if (lane) {
 		TAILQ_REMOVE(&lane->waiting, call, link);
@@ -167,7 +168,7 @@ static void complete(struct server_call *call, const struct transport_reply *rep
 /* Whether the call may be sent a second time, after this reply to the first. */
 static bool may_repeat(const struct server_call *call, const struct instance *inst, const struct transport_reply *reply)
 {
-	if (call->repeated || call->m->phase == MANAGER_CLOSING ||
+	if (call->repeated || call->this_process || call->m->phase == MANAGER_CLOSING ||
 	    (call->deadline_ms && loop_now_ms() >= call->deadline_ms))
 		return false;
 	if (reply->session_lost)
@@ -251,17 +252,22 @@ static void enter_sent(struct server_call *call, struct lane *lane, struct insta
 	inst->calls++;
 	TAILQ_INSERT_TAIL(&lane->sent, call, link);
 	lane->n_sent++;
-	turns_sent(lane, call);
+	if (!call->held)
+		turns_sent(lane, call);
 }
 
 void server_call_hold(struct server_call *call, struct lane *lane, struct instance *inst)
 {
 	wait_with_clock(call);
-	call->reached = true;
+	call->held = call->reached = true;
 	enter_sent(call, lane, inst);
 }
 
-/* What is kept account of above, at a server that has no methods for it. */
+bool server_call_is_kept(const struct server_call *call, const struct instance *inst)
+{
+	return call->kept && mcp_client_facts(inst->client)->era == MCP_ERA_MODERN;
+}
+
 static void take_kept(struct server_call *call, struct lane *lane, struct instance *inst)
 {
 	if (json_string_is(call->method, "logging/setLevel"))
@@ -273,8 +279,12 @@ static void take_kept(struct server_call *call, struct lane *lane, struct instan
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst)
 {
 	struct manager *m = call->m;
-	if (call->kept && mcp_client_facts(inst->client)->era == MCP_ERA_MODERN) {
+	if (server_call_is_kept(call, inst)) {
 		take_kept(call, lane, inst);
+		return;
+	}
+	if (call->this_process && call->generation && call->generation != inst->generation) {
+		server_call_failf(call, MCPD_E_TRANSPORT, "Transport closed");
 		return;
 	}
 	const char *capabilities = m->capabilities ? m->capabilities(m->capabilities_arg, call->client) : NULL;
@@ -374,6 +384,7 @@ static struct server_call *new_call(struct server *server, const struct server_c
 	call->want_progress = options->want_progress;
 	call->relay_input_required = options->relay_input_required;
 	call->kept = options->kept;
+	call->this_process = options->this_process;
 	call->is_tool_call = json_string_is(call->method, "tools/call");
 	call->retry_safe = is_retry_safe(server, call);
 	call->done = options->done;
@@ -397,7 +408,14 @@ static void fail_limit(struct server_call *call, enum mcpd_limit limit, char *wh
 static void let_wait(struct server_call *call)
 {
 	size_t bytes = call->method.len + call->params.len + call->log_level.len;
+	const struct lane *lane = call->lane;
 	char *why;
+	/* Its turn is waited for, but not another process. */
+	if (call->this_process && (!lane || !lane->accepting || !lane->instance)) {
+		server_call_failf(call, MCPD_E_TRANSPORT, "Transport not connected");
+		return;
+	}
+	call->generation = lane && lane->instance ? lane->instance->generation : 0;
 	if (!turns_admit_bytes(call, bytes, &why)) {
 		fail_limit(call, LIMIT_SERVER_QUEUE, why);
 	} else if (!call->copy && keep_payload(call) < 0) {
@@ -458,7 +476,7 @@ void server_cancel(struct server *server, uint64_t id, const char *reason)
 	struct server_call *call = server_call_find(server, id);
 	if (!call)
 		return;
-	if (call->instance && call->mcp_call) {
+	if (call->instance && !call->held) {
 		mcp_client_cancel(call->instance->client, call->mcp_call, reason);
 		return;
 	}

@@ -22,6 +22,7 @@ struct server_call {
 	struct claim *claim;                   /* waiting in the queue of an exclusive server */
 	struct instance *instance;             /* sent */
 	uint64_t mcp_call;                     /* 0: not sent, or held */
+	uint64_t generation;                   /* this_process: of the instance that it waits for a turn at, or 0 */
 	struct turn *turn;                     /* its client's at this server, until it ends */
 	uint64_t sent_as;                      /* its number among those sent on the lane */
 	size_t waiting_bytes;                  /* counted for it while it waits */
@@ -31,7 +32,8 @@ struct server_call {
 	int64_t deadline_ms; /* on loop_now_ms(); 0: none */
 	int64_t entered_us;  /* on loop_now_us(); 0: it was sent once */
 	struct timer *timer; /* while waiting */
-	bool is_tool_call, want_progress, relay_input_required, retry_safe, kept, finished;
+	bool is_tool_call, want_progress, relay_input_required, retry_safe, kept, this_process, finished;
+	bool held;     /* its instance deals with it (manager/listen.h) */
 	bool repeated; /* it was sent a second time */
 	bool reached;  /* what was sent first may have been run */
 	unsigned told_position;
@@ -47,6 +49,8 @@ struct server_call {
 
 /* Sends it on the instance; it enters lane->sent. */
 void server_call_send(struct server_call *call, struct lane *lane, struct instance *inst);
+/* Whether the instance answers it by itself: it takes no turn of the server's. */
+bool server_call_is_kept(const struct server_call *call, const struct instance *inst);
 /* The instance answers it by itself (manager/listen.h), within the call's own deadline; it enters lane->sent. */
 void server_call_hold(struct server_call *call, struct lane *lane, struct instance *inst);
 /* Ends a call that is held, or in no list, with the result {}. */

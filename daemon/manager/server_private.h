@@ -55,8 +55,8 @@ struct server {
 	char *last_error;
 	char last_error_at[TIMESTAMP_TEXT];
 	char *advice;
-	bool by_hand; /* disconnected by hand: only a call or an order starts it */
-	bool pinned;
+	bool by_hand;    /* disconnected by hand: only a call or an order starts it */
+	unsigned pinned; /* enum server_pin */
 	struct order_list orders;
 	struct server_instance_info *shown; /* of the last server_get_info() */
 };

@@ -26,8 +26,7 @@ const char *server_state_name(enum server_state state)
 	return (unsigned)state < SERVER_STATE_COUNT ? names[state] : "unknown";
 }
 
-/* What a connection of this life has told. */
-static const struct mcp_server_facts *facts_of(const struct server *server)
+const struct mcp_server_facts *server_facts(const struct server *server)
 {
 	return server->facts && !server->facts_remembered ? &server->facts->facts : NULL;
 }
@@ -64,7 +63,7 @@ static void log_state(const struct server *server, const char *reason)
 	struct log_fields fields = { .server = server->name, .state = server_state_name(server->state) };
 	if (server->state == SERVER_CONNECTED && server->facts)
 		log_event(LOG_LEVEL_INFO, &fields, "server %s: connected (%s, %u tools)", server->name,
-			  facts_of(server)->protocol_version, server_shown(server, SERVER_TOOLS)->count);
+			  server_facts(server)->protocol_version, server_shown(server, SERVER_TOOLS)->count);
 	else
 		log_event(minor ? LOG_LEVEL_DEBUG : LOG_LEVEL_INFO, &fields, "server %s: %s%s%s", server->name,
 			  fields.state, reason && !told ? ": " : "", reason && !told ? reason : "");
@@ -234,7 +233,7 @@ void server_get_info(struct server *server, struct server_info *ret)
 	ret->id = server->id;
 	ret->config = server->cfg;
 	ret->state = server->state;
-	ret->facts = facts_of(server);
+	ret->facts = server_facts(server);
 	ret->known_facts = server_known_facts(server);
 	ret->tool_count = server_shown(server, SERVER_TOOLS)->count;
 	ret->in_flight = server_count_calls(server, &ret->waiting);

@@ -7,6 +7,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mcp/call_source.h"
 #include "mcp/http_headers.h"
@@ -156,6 +157,26 @@ static bool lingers(const struct call *call, const struct transport_reply *reply
 	return reply->code == MCPD_E_TIMEOUT || reply->code == MCPD_E_CANCELLED;
 }
 
+static void note_task(void *arg, const struct task_told *told)
+{
+	server_tasks_note(arg, told);
+}
+
+/* What an answer says of tasks: that the call has become one, or how it is with others. */
+static void note_tasks(const struct call *call, const struct transport_reply *reply)
+{
+	struct mcp_client *client = call->client;
+	struct span id = span_of(call->task_id);
+	struct task_told told;
+	if (call->maybe_task && reply->code == 0 && task_of_result(client_is_modern(client), reply->result, &told))
+		server_tasks_add(&client->tasks, &told, call->number, call->owner, call->want_progress);
+	if (call->task_method == TASK_METHOD_NONE || (!id.ptr && call->task_method != TASK_METHOD_LIST))
+		return;
+	task_walk_answer(call->task_method, id, reply, note_task, &client->tasks);
+	if (call->task_method == TASK_METHOD_CANCEL)
+		server_tasks_cancelled(&client->tasks, id);
+}
+
 static void on_reply(void *arg, const struct transport_reply *reply)
 {
 	struct call *call = arg;
@@ -164,8 +185,7 @@ static void on_reply(void *arg, const struct transport_reply *reply)
 		begin_round(call, reply->result);
 		return;
 	}
-	if (reply->code == 0 && call->maybe_task)
-		server_tasks_note_result(&client->tasks, call->number, call->owner, reply->result);
+	note_tasks(call, reply);
 	if (reply->sent && !call->silent) {
 		if (reply->code == MCPD_E_CANCELLED)
 			tell_cancelled(call, call->cancel_reason);
@@ -219,7 +239,7 @@ static void send(struct call *call, const struct call_parts *parts)
 /* Requests of the daemon's own that give a server nothing to ask about. */
 static bool is_neutral(const struct call *call, struct span method)
 {
-	static const char *const neutral[] = { "ping", "server/discover", "logging/setLevel" };
+	static const char *const neutral[] = { "ping", "server/discover", "logging/setLevel", "tasks/cancel" };
 	for (size_t i = 0; call->owner == 0 && i < sizeof neutral / sizeof neutral[0]; i++)
 		if (json_string_is(method, neutral[i]))
 			return true;
@@ -230,7 +250,22 @@ static bool is_neutral(const struct call *call, struct span method)
  * they like. */
 static bool may_become_task(const struct mcp_client *client, struct span params)
 {
-	return client->facts.has_tasks && (client_is_modern(client) || json_member(params, "task").ptr != NULL);
+	return client_is_modern(client) || json_member(params, "task").ptr != NULL;
+}
+
+/* What is to be looked for in the answer. */
+static void look_for_tasks(struct call *call, struct span method, struct span params)
+{
+	struct span id = json_member(params, "taskId");
+	call->maybe_task = may_become_task(call->client, params);
+	call->task_method = task_method_of(method);
+	if (call->task_method == TASK_METHOD_NONE || json_type_of(id) != JSON_STRING)
+		return;
+	call->task_id = malloc(id.len + 1); /* where there is no memory for it, the task counts on */
+	if (!call->task_id)
+		return;
+	memcpy(call->task_id, id.ptr, id.len);
+	call->task_id[id.len] = '\0';
 }
 
 /* Keeps what is needed to repeat the call; false when memory is short. */
@@ -272,7 +307,8 @@ uint64_t mcp_client_call(struct mcp_client *client, struct span method, struct s
 		end(call, MCPD_E_TRANSPORT, "Transport not connected", false);
 		return call->number;
 	}
-	call->maybe_task = may_become_task(client, params);
+	if (client->facts.pub.has_tasks)
+		look_for_tasks(call, method, params);
 	if (keep_source(call, &parts))
 		send(call, &parts);
 	else
@@ -280,26 +316,12 @@ uint64_t mcp_client_call(struct mcp_client *client, struct span method, struct s
 	return call->number;
 }
 
-/* Cancels the task that a call has become. */
-static void cancel_task(struct mcp_client *client, uint64_t number)
-{
-	uint64_t owner;
-	char *id = server_tasks_take(&client->tasks, number, &owner);
-	if (!id)
-		return;
-	char *params = xasprintf("{\"taskId\":%s}", id);
-	struct mcp_call_options options = { .owner = owner, .timeout_ms = -1 };
-	mcp_client_call(client, JSONRPC_METHOD("tasks/cancel"), span_of(params), &options);
-	free(params);
-	free(id);
-}
-
 void mcp_client_cancel(struct mcp_client *client, uint64_t number, const char *reason)
 {
 	struct call *call = call_table_find(&client->calls, number);
-	if (!call) {
-		cancel_task(client, number);
-	} else if (call->state == CALL_ASKING) {
+	if (!call)
+		return;
+	if (call->state == CALL_ASKING) {
 		end(call, MCPD_E_CANCELLED, reason ? reason : "Cancelled", true);
 	} else if (call->state == CALL_SENT && !call->cancelled) {
 		call->cancelled = true;
@@ -313,10 +335,20 @@ unsigned mcp_client_in_flight(const struct mcp_client *client, uint64_t owner)
 	return call_table_count(&client->calls, owner);
 }
 
+/* The token of a call that has become a task is good until the task's end (2025-11-25 "Tasks"). */
+static void task_progress(struct mcp_client *client, uint64_t token, struct span params)
+{
+	const struct server_task *task = server_tasks_find_call(&client->tasks, token);
+	if (task && task->want_progress && client->callbacks.on_task_progress)
+		client->callbacks.on_task_progress(client->arg, span_of(task->id), params);
+}
+
 void calling_progress(struct mcp_client *client, struct span params)
 {
 	uint64_t token = request_meta_token(json_member(params, "progressToken"));
 	struct call *call = call_table_find(&client->calls, token);
+	if (!call && token)
+		task_progress(client, token, params);
 	if (!call || call->state != CALL_SENT || !call->want_progress || call->cancelled)
 		return;
 	transport_touch(client->transport, call->request);

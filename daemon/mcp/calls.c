@@ -97,13 +97,14 @@ static void unhook(struct call_table *table, struct call *call)
 /* What only a live row needs. */
 static void strip(struct call *call)
 {
+	free(call->task_id);
 	free(call->cancel_reason);
 	free(call->error_text);
 	free(call->error_object);
 	call_source_free(call->source);
 	input_round_free(call->round);
 	timer_free(call->timer);
-	call->cancel_reason = call->error_text = call->error_object = NULL;
+	call->task_id = call->cancel_reason = call->error_text = call->error_object = NULL;
 	call->source = NULL;
 	call->round = NULL;
 	call->timer = NULL;
@@ -194,6 +195,13 @@ struct census {
 	bool several;
 };
 
+static void count_owner(struct census *census, uint64_t owner)
+{
+	census->several |= census->owned > 0 && census->owner != owner;
+	census->owner = owner;
+	census->owned++;
+}
+
 static void count(struct census *census, const struct call *list, bool live)
 {
 	for (const struct call *call = list; call; call = call->next) {
@@ -203,18 +211,29 @@ static void count(struct census *census, const struct call *list, bool live)
 			census->own++;
 			continue;
 		}
-		census->several |= census->owned > 0 && census->owner != call->owner;
-		census->owner = call->owner;
-		census->owned++;
+		count_owner(census, call->owner);
 		if (live)
 			census->call = call->number;
 	}
 }
 
-enum mcp_proof call_table_prove(const struct call_table *table, uint64_t on_request, uint64_t *ret_owner,
-				uint64_t *ret_call)
+/* The one owner of the calls that may be becoming tasks just now; 0: of none, or of several. */
+static uint64_t sole_task_maker(const struct call_table *table)
+{
+	const struct call *const lists[] = { table->live, table->given_up };
+	struct census census = { 0 };
+	for (size_t i = 0; i < 2; i++)
+		for (const struct call *call = lists[i]; call; call = call->next)
+			if (call->maybe_task)
+				count_owner(&census, call->owner);
+	return census.several ? 0 : census.owner;
+}
+
+enum mcp_proof call_table_prove(const struct call_table *table, struct server_tasks *tasks, uint64_t on_request,
+				struct span task, uint64_t *ret_owner, uint64_t *ret_call)
 {
 	*ret_owner = *ret_call = 0;
+	server_tasks_sweep(tasks);
 	const struct call *call = NULL;
 	if (on_request) {
 		call = find_request(table->live, on_request);
@@ -226,11 +245,22 @@ enum mcp_proof call_table_prove(const struct call_table *table, uint64_t on_requ
 		*ret_call = call->owner ? call->number : 0;
 		return call->owner ? MCP_PROOF_STREAM : MCP_PROOF_NO_CALL;
 	}
-	if (table->overflow_until_ms > loop_now_ms())
+	const struct server_task *named = task.ptr ? server_tasks_find(tasks, task) : NULL;
+	if (named) {
+		*ret_owner = named->owner;
+		return MCP_PROOF_TASK;
+	}
+	if (tasks->overflow || table->overflow_until_ms > loop_now_ms())
 		return MCP_PROOF_NONE;
+	/* A task that is not known yet is being made: the question has overtaken the answer that tells of it. */
+	*ret_owner = task.ptr ? sole_task_maker(table) : 0;
+	if (*ret_owner)
+		return MCP_PROOF_TASK;
 	struct census census = { 0 };
 	count(&census, table->live, true);
 	count(&census, table->given_up, false);
+	for (const struct server_task *live = tasks->first; live; live = live->next)
+		count_owner(&census, live->owner);
 	if (census.owned == 0)
 		return MCP_PROOF_NO_CALL;
 	if (census.several || census.own > 0)

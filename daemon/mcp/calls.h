@@ -7,6 +7,7 @@
 #pragma once
 
 #include "mcp/mcp_client.h"
+#include "mcp/server_tasks.h"
 
 struct input_round;
 struct call_source;
@@ -26,9 +27,11 @@ struct call {
 	enum call_state state;
 	bool neutral; /* cannot make a server ask: no matter for proofs (pings) */
 	bool want_progress;
-	bool cancelled;    /* the transport has been told to give it up */
-	bool silent;       /* no cancel message for it */
-	bool maybe_task;   /* the answer may make it a task */
+	bool cancelled;               /* the transport has been told to give it up */
+	bool silent;                  /* no cancel message for it */
+	bool maybe_task;              /* the answer may make it a task */
+	enum task_method task_method; /* a request about tasks, and about which one (JSON string, or NULL) */
+	char *task_id;
 	bool listens;      /* subscriptions/listen */
 	bool relays_input; /* the asker deals with input-required results itself */
 
@@ -90,7 +93,7 @@ void call_table_remove(struct call_table *table, struct call *call);
 /* Live rows of an owner; 0: of all. */
 unsigned call_table_count(const struct call_table *table, uint64_t owner);
 
-/* Whose a question is that came on the stream of a request (0: unknown). ret_owner and ret_call are 0 where the proof
- * gives none. */
-enum mcp_proof call_table_prove(const struct call_table *table, uint64_t on_request, uint64_t *ret_owner,
-				uint64_t *ret_call);
+/* Whose a question is that came on the stream of a request (0: unknown) and names a task (JSON string, or absent).
+ * ret_owner and ret_call are 0 where the proof gives none. */
+enum mcp_proof call_table_prove(const struct call_table *table, struct server_tasks *tasks, uint64_t on_request,
+				struct span task, uint64_t *ret_owner, uint64_t *ret_call);

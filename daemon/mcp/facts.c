@@ -27,6 +27,9 @@ void facts_note_capabilities(struct mcp_server_facts *pub, struct span capabilit
 	pub->has_logging = offers(capabilities, "logging");
 	pub->has_completions = offers(capabilities, "completions");
 	pub->has_resource_subscribe = span_is(json_path(capabilities, "resources", "subscribe", NULL), "true");
+	pub->has_tasks = pub->era == MCP_ERA_MODERN ?
+				 offers(json_member(capabilities, "extensions"), "io.modelcontextprotocol/tasks") :
+				 offers(capabilities, "tasks");
 }
 
 int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct span result)
@@ -50,9 +53,6 @@ int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct
 	pub->instructions = member_of_type(result, "instructions", JSON_STRING);
 	struct span capabilities = member_of_type(result, "capabilities", JSON_OBJECT);
 	facts_note_capabilities(pub, capabilities);
-	facts->has_tasks = era == MCP_ERA_MODERN ?
-				   offers(json_member(capabilities, "extensions"), "io.modelcontextprotocol/tasks") :
-				   offers(capabilities, "tasks");
 	return 0;
 }
 

@@ -5,11 +5,10 @@
 
 struct facts {
 	struct mcp_server_facts pub;
-	char *text;     /* the result, which the spans of pub lie in */
-	bool has_tasks; /* it may turn calls into tasks (2025-11-25 experimental, or the modern extension) */
+	char *text; /* the result, which the spans of pub lie in */
 };
 
-/* Fills in the capabilities (an object, or absent), and what follows from them. Nothing is copied. */
+/* Fills in the capabilities (an object, or absent), and what follows from them and the era. Nothing is copied. */
 void facts_note_capabilities(struct mcp_server_facts *pub, struct span capabilities);
 /* Copies the result; version is static text. 0 or -ENOMEM. */
 int facts_set(struct facts *facts, enum mcp_era era, const char *version, struct span result);

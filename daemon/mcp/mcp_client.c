@@ -36,7 +36,6 @@ struct mcp_client *mcp_client_new(struct loop *loop, const struct mcp_client_opt
 	client->limits = options->limits;
 	buf_init(&client->scratch, (size_t)options->limits->value[LIMIT_MESSAGE_BYTES]);
 	call_table_init(&client->calls, loop);
-	server_tasks_init(&client->tasks);
 	client->task = task_new(loop, on_task, client);
 	struct handshake_options handshake = {
 		.server = client->server,
@@ -274,8 +273,9 @@ static void on_notification(void *arg, struct span method, struct span params)
 	}
 	if (is_stray(client, params))
 		return;
-	if (json_string_is(method, "notifications/tasks/status") || json_string_is(method, "notifications/tasks"))
-		server_tasks_note_status(&client->tasks, params);
+	struct task_told told;
+	if (task_of_notification(method, params, &told))
+		server_tasks_note(&client->tasks, &told);
 	client->callbacks.on_notification(client->arg, method, params);
 }
 
@@ -308,7 +308,8 @@ static void pass_on(struct mcp_client *client, struct span id, struct span metho
 		respond_error(client, id, MCPD_E_INTERNAL, "Too many requests are open");
 		return;
 	}
-	enum mcp_proof proof = call_table_prove(&client->calls, on_request_id, &owner, &call);
+	enum mcp_proof proof =
+		call_table_prove(&client->calls, &client->tasks, on_request_id, task_related(params), &owner, &call);
 	client->callbacks.on_request(client->arg, question->number, method, params, proof, owner, call);
 }
 

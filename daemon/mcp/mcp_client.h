@@ -50,6 +50,7 @@ struct mcp_server_facts {
 	struct span capabilities; /* JSON object, verbatim, or absent */
 	struct span instructions; /* JSON string, verbatim, or absent */
 	bool has_tools, has_resources, has_prompts, has_logging, has_completions, has_resource_subscribe;
+	bool has_tasks; /* it may turn calls into tasks (2025-11-25, or the modern extension) */
 };
 
 /* Why a handshake failed: what the manager does next follows from it. */
@@ -74,9 +75,11 @@ struct mcp_failure {
 enum mcp_proof {
 	MCP_PROOF_NONE, /* requests of several owners, the daemon among them, are in flight (tombstones included; pings
 			   of the daemon's do not count) */
-	MCP_PROOF_NO_CALL,    /* no client's request is in flight, at most the daemon's own */
-	MCP_PROOF_STREAM,     /* it came on that request's own response stream, or as its input-required result */
-	MCP_PROOF_SOLE_OWNER, /* every request in flight is of this owner; `call` is 0 where it has several */
+	MCP_PROOF_NO_CALL, /* no client's request is in flight, at most the daemon's own */
+	MCP_PROOF_STREAM,  /* it came on that request's own response stream, or as its input-required result */
+	MCP_PROOF_TASK, /* it names a live task that came of a call of this owner, or is coming of one; `call` is 0 */
+	MCP_PROOF_SOLE_OWNER, /* every request in flight and every live task is of this owner; `call` is 0 where it has
+				 several */
 };
 
 struct mcp_client_callbacks {
@@ -92,6 +95,9 @@ struct mcp_client_callbacks {
 	 * set as the proof allows, else 0. */
 	void (*on_request)(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
 			   uint64_t owner, uint64_t call);
+	/* Progress of a call that has become a task and has been answered with it. id: the task's, a JSON string; in
+	 * the params is the call's token, which is ours. May be NULL. */
+	void (*on_task_progress)(void *arg, struct span id, struct span params);
 	/* A question is void: the server withdrew it, the call whose input it was has ended, or the connection has.
 	 * reason: a JSON string, or absent. */
 	void (*on_request_cancelled)(void *arg, uint64_t number, struct span reason);
@@ -146,8 +152,8 @@ struct mcp_call_options {
  * it with MCPD_E_PROTOCOL; one whose question the asker refused with MCPD_E_SERVER, `error` being the refusal. */
 uint64_t mcp_client_call(struct mcp_client *client, struct span method, struct span params,
 			 const struct mcp_call_options *options);
-/* The call completes with MCPD_E_CANCELLED; the server is told (C5). For a call that has completed by becoming a task:
- * the task is cancelled. */
+/* The call completes with MCPD_E_CANCELLED; the server is told (C5). A task that a call has become is for its owner to
+ * cancel, with tasks/cancel. */
 void mcp_client_cancel(struct mcp_client *client, uint64_t call, const char *reason);
 /* The subscriptions/listen call that a modern server's notification with these params belongs to; 0: none that is open. */
 uint64_t mcp_client_subscription(const struct mcp_client *client, struct span params);

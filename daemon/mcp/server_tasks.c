@@ -4,95 +4,102 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "loop/loop.h"
 #include "proto/json_iter.h"
 #include "xalloc.h"
 
-struct task_entry {
-	uint64_t call, owner;
-	char *id; /* JSON string */
-	struct task_entry *next;
-};
-
-void server_tasks_init(struct server_tasks *tasks)
+static void remove_task(struct server_tasks *tasks, struct server_task **link)
 {
-	*tasks = (struct server_tasks){ .last = &tasks->first };
-}
-
-static void remove_entry(struct server_tasks *tasks, struct task_entry **link)
-{
-	struct task_entry *entry = *link;
-	*link = entry->next;
-	if (!entry->next)
-		tasks->last = link;
+	struct server_task *task = *link;
+	*link = task->next;
 	tasks->n--;
-	free(entry->id);
-	free(entry);
+	free(task->id);
+	free(task);
 }
 
 void server_tasks_done(struct server_tasks *tasks)
 {
 	while (tasks->first)
-		remove_entry(tasks, &tasks->first);
+		remove_task(tasks, &tasks->first);
 }
 
-/* {"task": {"taskId": ..}} of 2025-11-25, or {"resultType": "task", "taskId": ..}. */
-static struct span task_id(struct span result)
+static struct server_task **find_link(struct server_tasks *tasks, struct span id)
 {
-	struct span id = json_path(result, "task", "taskId", NULL);
-	if (!id.ptr && json_string_is(json_member(result, "resultType"), "task"))
-		id = json_member(result, "taskId");
-	return json_type_of(id) == JSON_STRING ? id : SPAN_NONE;
+	uint64_t hash = json_string_hash(id);
+	struct server_task **link = &tasks->first;
+	while (*link && ((*link)->hash != hash || !json_strings_equal(span_of((*link)->id), id)))
+		link = &(*link)->next;
+	return link;
 }
 
-int server_tasks_note_result(struct server_tasks *tasks, uint64_t call, uint64_t owner, struct span result)
+static int64_t until(int64_t ttl_ms)
 {
-	struct span id = task_id(result);
-	if (!id.ptr)
+	int64_t now = loop_now_ms();
+	return ttl_ms < 0 || ttl_ms > INT64_MAX - TASK_GRACE_MS - now ? 0 : now + ttl_ms + TASK_GRACE_MS;
+}
+
+int server_tasks_add(struct server_tasks *tasks, const struct task_told *told, uint64_t call, uint64_t owner,
+		     bool want_progress)
+{
+	if (told->over)
 		return 0;
-	char *copy = malloc(id.len + 1);
-	if (!copy)
+	struct server_task **link = find_link(tasks, told->id);
+	if (*link)
+		remove_task(tasks, link); /* an id that is used again: the newer task has it */
+	char *id = tasks->n < TASKS_MAX ? malloc(told->id.len + 1) : NULL;
+	if (!id) {
+		tasks->overflow = true;
 		return -ENOMEM;
-	memcpy(copy, id.ptr, id.len);
-	copy[id.len] = '\0';
-	if (tasks->n == TASKS_MAX)
-		remove_entry(tasks, &tasks->first);
-	struct task_entry *entry = xnew(struct task_entry);
-	*entry = (struct task_entry){ .call = call, .owner = owner, .id = copy };
-	*tasks->last = entry;
-	tasks->last = &entry->next;
+	}
+	memcpy(id, told->id.ptr, told->id.len);
+	id[told->id.len] = '\0';
+	struct server_task *task = xnew(struct server_task);
+	*task = (struct server_task){ tasks->first,        call, owner, json_string_hash(told->id), want_progress,
+				      until(told->ttl_ms), id };
+	tasks->first = task;
 	tasks->n++;
 	return 0;
 }
 
-static bool is_terminal(struct span status)
+void server_tasks_note(struct server_tasks *tasks, const struct task_told *told)
 {
-	return json_string_is(status, "completed") || json_string_is(status, "failed") ||
-	       json_string_is(status, "cancelled");
+	struct server_task **link = find_link(tasks, told->id);
+	if (!*link)
+		return;
+	if (told->over)
+		remove_task(tasks, link);
+	else if (told->ttl_ms >= 0)
+		(*link)->until_ms = until(told->ttl_ms);
 }
 
-void server_tasks_note_status(struct server_tasks *tasks, struct span params)
+void server_tasks_cancelled(struct server_tasks *tasks, struct span id)
 {
-	struct span id = json_member(params, "taskId");
-	if (!id.ptr || !is_terminal(json_member(params, "status")))
-		return;
-	for (struct task_entry **link = &tasks->first; *link; link = &(*link)->next) {
-		if (!json_strings_equal(span_of((*link)->id), id))
-			continue;
-		remove_entry(tasks, link);
-		return;
+	struct server_task *task = *find_link(tasks, id);
+	if (task)
+		task->until_ms = loop_now_ms() + TASK_GRACE_MS;
+}
+
+void server_tasks_sweep(struct server_tasks *tasks)
+{
+	int64_t now = tasks->first ? loop_now_ms() : 0;
+	for (struct server_task **link = &tasks->first; *link;) {
+		if ((*link)->until_ms && (*link)->until_ms <= now)
+			remove_task(tasks, link);
+		else
+			link = &(*link)->next;
 	}
 }
 
-char *server_tasks_take(struct server_tasks *tasks, uint64_t call, uint64_t *ret_owner)
+const struct server_task *server_tasks_find(struct server_tasks *tasks, struct span id)
 {
-	struct task_entry **link = &tasks->first;
-	while (*link && (*link)->call != call)
-		link = &(*link)->next;
-	if (!*link)
-		return NULL;
-	char *id = (*link)->id;
-	*ret_owner = (*link)->owner;
-	(*link)->id = NULL;
-	remove_entry(tasks, link);
-	return id;
+	server_tasks_sweep(tasks);
+	return *find_link(tasks, id);
+}
+
+const struct server_task *server_tasks_find_call(const struct server_tasks *tasks, uint64_t call)
+{
+	const struct server_task *task = tasks->first;
+	while (task && task->call != call)
+		task = task->next;
+	return task;
 }

@@ -19,14 +19,13 @@ struct row {
 	struct row *next_settled;
 	struct call_info info;
 	int64_t started_us;
-	struct span token;
-	char *new_token;     /* what token is, once it was exchanged */
-	const char *settled; /* the result of a row that asks no server */
+	char *new_token;                       /* what info.token is, once it was exchanged */
+	const struct transport_reply *settled; /* of a row that asks no server */
 	call_watch_fn *watch;
 	call_done_fn *done;
 	void (*progress)(void *arg, struct span params);
 	void *watch_arg, *arg;
-	char text[]; /* what the spans of info and token point to */
+	char text[]; /* what the spans of info point to */
 };
 
 /* One client's rows; made with its first row, gone with its last. */
@@ -119,9 +118,9 @@ static void end_row(void *arg, const struct transport_reply *reply)
 	calls->tombstones -= row->info.client_gone;
 	row->info.duration_us = loop_now_us() - row->started_us;
 	row->info.duration_ms = row->info.duration_us / 1000;
-	row->info.outcome = row->info.client_gone ? OUTCOME_CLIENT_GONE : mcpd_outcome_of(reply->code);
 	if (row->watch)
 		reply = row->watch(row->watch_arg, &row->info, reply);
+	row->info.outcome = row->info.client_gone ? OUTCOME_CLIENT_GONE : mcpd_outcome_of(reply->code);
 	if (row->done)
 		row->done(row->arg, &row->info, reply);
 	if (calls->on_end)
@@ -130,8 +129,9 @@ static void end_row(void *arg, const struct transport_reply *reply)
 	free(row);
 }
 
-/* params with every top-level progressToken replaced by the asker's. */
-static struct span with_token(struct buf *out, struct span params, struct span token)
+const struct transport_reply calls_nothing = { .result = { "{}", 2 } };
+
+void calls_write_progress(struct buf *out, struct span params, struct span token)
 {
 	struct json_iter it;
 	struct span key, value;
@@ -146,7 +146,6 @@ static struct span with_token(struct buf *out, struct span params, struct span t
 		from = value.ptr + value.len;
 	}
 	buf_add(out, from, (size_t)(params.ptr + params.len - from));
-	return buf_span(out);
 }
 
 static void tell_progress(struct row *row, struct span params)
@@ -161,8 +160,11 @@ static void tell_progress(struct row *row, struct span params)
 static void on_progress(void *arg, struct span params)
 {
 	struct row *row = arg;
-	if (row->progress && row->token.ptr)
-		tell_progress(row, with_token(&row->calls->scratch, params, row->token));
+	struct buf *scratch = &row->calls->scratch;
+	if (!row->progress || !row->info.token.ptr)
+		return;
+	calls_write_progress(scratch, params, row->info.token);
+	tell_progress(row, buf_span(scratch));
 }
 
 /* A place in the queue of an exclusive server is told as progress too, counting up to zero, where the server's own
@@ -171,12 +173,12 @@ static void on_queued(void *arg, unsigned position)
 {
 	struct row *row = arg;
 	row->info.queue_position = position;
-	if (!row->progress || !row->token.ptr || position == 0)
+	if (!row->progress || !row->info.token.ptr || position == 0)
 		return;
 	struct buf *out = &row->calls->scratch;
 	buf_reset(out);
 	buf_add_text(out, "{\"progressToken\":");
-	buf_add_span(out, row->token);
+	buf_add_span(out, row->info.token);
 	buf_addf(out, ",\"progress\":-%u,\"message\":", position);
 	char message[256];
 	if (position == 1)
@@ -227,7 +229,7 @@ static struct row *new_row(struct calls *calls, const struct call_options *o)
 	at++;
 	row->info.method = keep(&at, o->method);
 	row->info.name = keep(&at, name);
-	row->token = keep(&at, o->token);
+	row->info.token = keep(&at, o->token);
 	row->started_us = loop_now_us();
 	row->watch = o->watch;
 	row->watch_arg = o->watch_arg;
@@ -252,6 +254,7 @@ uint64_t calls_start(struct calls *calls, const struct call_options *o)
 		.log_level = o->log_level,
 		.kept = o->kept,
 		.relay_input_required = o->relay_input_required,
+		.this_process = o->this_process,
 		.done = end_row,
 		.progress = on_progress,
 		.queued = on_queued,
@@ -263,12 +266,12 @@ uint64_t calls_start(struct calls *calls, const struct call_options *o)
 	return id;
 }
 
-uint64_t calls_start_settled(struct calls *calls, const struct call_options *o, const char *result)
+uint64_t calls_start_settled(struct calls *calls, const struct call_options *o, const struct transport_reply *reply)
 {
 	struct row *row = new_row(calls, o);
 	if (!row)
 		return 0;
-	row->settled = result;
+	row->settled = reply;
 	*calls->settled_tail = row;
 	calls->settled_tail = &row->next_settled;
 	task_schedule(calls->settle);
@@ -283,7 +286,7 @@ static void run_settled(void *arg)
 	calls->settled_tail = &calls->settled;
 	while (row) {
 		struct row *next = row->next_settled;
-		end_row(row, &(struct transport_reply){ .result = span_of(row->settled) });
+		end_row(row, row->settled);
 		row = next;
 	}
 }
@@ -296,7 +299,7 @@ void calls_set_token(struct calls *calls, uint64_t id, struct span token)
 		return;
 	free(row->new_token);
 	row->new_token = copy;
-	row->token = span_of(copy);
+	row->info.token = span_of(copy);
 }
 
 static void cancel_upstream(struct row *row, const char *reason)

@@ -14,6 +14,7 @@
 
 #include "loop/loop.h"
 #include "manager/server.h"
+#include "proto/buf.h"
 #include "proto/errors.h"
 #include "proto/span.h"
 
@@ -30,6 +31,7 @@ struct call_info {
 	const char *server_name;
 	struct span method; /* JSON string, as asked */
 	struct span name;   /* JSON string: the tool or prompt, or absent */
+	struct span token;  /* the client's progress token, or absent */
 	int64_t duration_ms, duration_us;
 	unsigned queue_position; /* of an exclusive server's queue at the end; 0: was not waiting */
 	bool resent;             /* sent again after a loss (M6) */
@@ -55,8 +57,8 @@ struct call_options {
 	/* For this request alone the client wants log messages at this level (JSON string), or absent
 	 * (router/log_level.h). */
 	struct span request_log_level;
-	struct span log_level; /* JSON string for modern servers, or absent */
-	bool kept;             /* as in struct server_call_options */
+	struct span log_level;   /* JSON string for modern servers, or absent */
+	bool kept, this_process; /* as in struct server_call_options */
 	/* A modern server's input-required results are handed out as they are: the client repeats the call itself. */
 	bool relay_input_required;
 	/* Sees the end before done does, also when the client has gone: for those who keep account of what the server
@@ -76,11 +78,16 @@ struct calls *calls_new(struct loop *loop, struct manager *manager, call_done_fn
 void calls_free(struct calls *calls);
 /* The row's number, never 0; or 0 if there is no memory to keep what the options say (nothing has then happened). */
 uint64_t calls_start(struct calls *calls, const struct call_options *options);
-/* A row that asks no server, and ends with this result in the next pass. `result` must be static text. */
-uint64_t calls_start_settled(struct calls *calls, const struct call_options *options, const char *result);
 /* From now on the row's progress is told with this token (or not at all, if it is absent). The server must have been
  * asked for progress from the start. */
 void calls_set_token(struct calls *calls, uint64_t row, struct span token);
+/* A row that asks no server, and ends with this reply in the next pass; all of it must be static. */
+uint64_t calls_start_settled(struct calls *calls, const struct call_options *options,
+			     const struct transport_reply *reply);
+/* What a request is answered with that has nothing to be told: {}. */
+extern const struct transport_reply calls_nothing;
+/* params of a notifications/progress, with every top-level progressToken replaced. */
+void calls_write_progress(struct buf *out, struct span params, struct span token);
 /* The row ends with MCPD_E_CANCELLED and the reason, the server is told. Unknown or ended: nothing. */
 void calls_cancel(struct calls *calls, uint64_t row, const char *reason);
 /* The client's row whose call to the server has this number (server_call()), or 0. */

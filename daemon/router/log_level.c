@@ -308,7 +308,7 @@ uint64_t log_levels_request(struct log_levels *levels, const struct call_options
 	set_level(t, o->client, level);
 	change.sent = most_verbose(t);
 	bool modern = info.facts && info.facts->era == MCP_ERA_MODERN;
-	uint64_t row = modern || change.sent == t->upstream ? calls_start_settled(levels->calls, o, "{}") :
+	uint64_t row = modern || change.sent == t->upstream ? calls_start_settled(levels->calls, o, &calls_nothing) :
 							      send(levels, t, o, &change);
 	if (!row)
 		set_level(t, o->client, change.before);

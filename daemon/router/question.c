@@ -158,7 +158,8 @@ void questions_on_question(struct questions *qs, struct server *server, const st
 		refuse(qs, mq->id, MCPD_E_METHOD_NOT_FOUND, "Method not found");
 		return;
 	}
-	bool proven = mq->owned || mq->proof == MCP_PROOF_STREAM || mq->proof == MCP_PROOF_SOLE_OWNER;
+	bool proven = mq->owned || mq->proof == MCP_PROOF_STREAM || mq->proof == MCP_PROOF_TASK ||
+		      mq->proof == MCP_PROOF_SOLE_OWNER;
 	bool known = mq->client && clients_known(qs->clients, mq->client);
 	const char *missing = known ? lacks(m, clients_abilities(qs->clients, mq->client), mq->params) : NULL;
 	bool roots = m->ability == CLIENT_ROOTS;

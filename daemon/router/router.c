@@ -10,6 +10,7 @@
 #include "router/log_level.h"
 #include "router/question.h"
 #include "router/subscriptions.h"
+#include "router/tasks.h"
 #include "xalloc.h"
 
 struct router {
@@ -19,6 +20,7 @@ struct router {
 	struct questions *questions;
 	struct subscriptions *subscriptions;
 	struct log_levels *log_levels;
+	struct tasks *tasks;
 	struct call_log call_log;
 	struct accounts *accounts;
 	const struct router_callbacks *callbacks; /* or NULL */
@@ -41,6 +43,7 @@ static void on_server_removed(void *arg, const char *name)
 	struct router *r = arg;
 	subscriptions_on_server_removed(r->subscriptions);
 	log_levels_on_server_removed(r->log_levels);
+	tasks_on_server_removed(r->tasks);
 	accounts_server_removed(r->accounts);
 	TELL(r, on_server_removed, name);
 }
@@ -62,15 +65,28 @@ static void on_log(void *arg, struct server *server, const char *at, struct span
 
 static void on_notification(void *arg, struct server *server, uint64_t owner, struct span method, struct span params)
 {
-	struct router_notification notification = { server, owner, method, params, NULL, SPAN_NONE };
+	struct router *r = arg;
+	struct router_notification notification = { server, owner, method, params, NULL, SPAN_NONE, 0 };
 	char *uri = NULL;
+	if (!tasks_on_notification(r->tasks, server, owner, method, params, &notification.client))
+		return;
 	if (json_string_is(method, "notifications/resources/updated"))
 		uri = json_string_dup(json_member(params, "uri"));
 	else if (json_string_is(method, "notifications/message"))
 		notification.level = json_member(params, "level");
 	notification.uri = uri;
-	TELL((struct router *)arg, on_notification, &notification);
+	TELL(r, on_notification, &notification);
 	free(uri);
+}
+
+static void on_task_progress(void *arg, struct server *server, uint64_t owner, struct span id, struct span params)
+{
+	struct router *r = arg;
+	struct buf own = BUF_INIT;
+	uint64_t client = tasks_progress(r->tasks, server, owner, id, params, &own);
+	if (client)
+		TELL(r, on_task_progress, client, buf_span(&own));
+	buf_done(&own);
 }
 
 static void on_question(void *arg, struct server *server, const struct manager_question *question)
@@ -88,6 +104,7 @@ static void on_question_withdrawn(void *arg, uint64_t question, struct span reas
 static void on_reconnected(void *arg, struct server *server, uint64_t owner)
 {
 	struct router *r = arg;
+	tasks_on_reconnected(r->tasks, server, owner);
 	log_levels_on_reconnected(r->log_levels, server, owner);
 	subscriptions_on_reconnected(r->subscriptions, server, owner);
 }
@@ -101,6 +118,7 @@ const struct manager_callbacks *router_manager_callbacks(void)
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,
+		.on_task_progress = on_task_progress,
 		.on_question = on_question,
 		.on_question_withdrawn = on_question_withdrawn,
 		.on_reconnected = on_reconnected,
@@ -144,6 +162,7 @@ void router_attach(struct router *r, struct loop *loop, struct manager *manager)
 	r->questions = questions_new(manager, r->clients, &question_callbacks, r);
 	r->subscriptions = subscriptions_new(manager, r->calls, r->clients);
 	r->log_levels = log_levels_new(loop, manager, r->calls, r->clients);
+	r->tasks = tasks_new(loop, manager, r->calls, r->clients);
 	manager_set_capabilities(manager, clients_capabilities, r->clients);
 }
 
@@ -161,6 +180,7 @@ void router_free(struct router *r)
 	questions_free(r->questions);
 	subscriptions_free(r->subscriptions);
 	log_levels_free(r->log_levels);
+	tasks_free(r->tasks);
 	accounts_free(r->accounts);
 	clients_free(r->clients);
 	free(r);
@@ -217,6 +237,7 @@ void router_client_gone(struct router *r, uint64_t client)
 	clients_remove(r->clients, client);
 	questions_client_gone(r->questions, client);
 	calls_client_gone(r->calls, client);
+	tasks_client_gone(r->tasks, client);
 	subscriptions_client_gone(r->subscriptions, client);
 	log_levels_client_gone(r->log_levels, client);
 	manager_client_gone(r->manager, client);
@@ -241,7 +262,7 @@ static uint64_t start(struct router *r, const struct call_options *o)
 		return subscriptions_request(r->subscriptions, o, json_member(o->params, "uri"), false);
 	if (json_string_is(o->method, "logging/setLevel"))
 		return log_levels_request(r->log_levels, o);
-	return calls_start(r->calls, o);
+	return tasks_start(r->tasks, o);
 }
 
 uint64_t router_request(struct router *r, const struct call_options *o)
@@ -286,19 +307,25 @@ int router_release(struct router *r, uint64_t client, struct server *server)
 	if (rc == 0) {
 		subscriptions_release(r->subscriptions, client, server_id(server));
 		log_levels_release(r->log_levels, client, server_id(server));
+		tasks_release(r->tasks, client, server_id(server));
 	}
 	return rc;
 }
 
 bool router_notification_wanted(const struct router *r, const struct router_notification *n, uint64_t client)
 {
-	if (n->owner && n->owner != client)
+	if ((n->owner && n->owner != client) || (n->client && n->client != client))
 		return false;
 	if (n->uri)
 		return subscriptions_wanted(r->subscriptions, client, server_id(n->server), n->uri);
 	if (n->level.ptr)
 		return log_levels_wanted(r->log_levels, client, server_id(n->server), n->owner, n->level);
 	return true;
+}
+
+struct server *router_task_server(struct router *r, uint64_t client, struct span id)
+{
+	return tasks_server(r->tasks, client, id);
 }
 
 size_t router_subscriptions(const struct router *r, uint64_t client)

@@ -21,11 +21,12 @@ struct accounts;
 /* A notification of a server, on its way to those who asked for them. */
 struct router_notification {
 	struct server *server;
-	uint64_t owner; /* the one client it can be for, or 0 */
+	uint64_t owner; /* the one client of the instance it comes from, or 0 */
 	struct span method, params;
 	/* The router's own: see router_notification_wanted(). */
 	const char *uri;
 	struct span level;
+	uint64_t client; /* the one whose task it is about, or 0 */
 };
 
 /* What goes to the floor above. All as in struct manager_callbacks, question_callbacks and calls_new(). */
@@ -36,6 +37,9 @@ struct router_callbacks {
 	void (*on_listing)(void *arg, struct server *server);
 	void (*on_log)(void *arg, struct server *server, const char *at, struct span text);
 	void (*on_notification)(void *arg, const struct router_notification *notification);
+	/* Progress of a client's task, behind the answer of the call that has become it. params of
+	 * notifications/progress, with the client's token in it. */
+	void (*on_task_progress)(void *arg, uint64_t client, struct span params);
 	void (*on_call_end)(void *arg, const struct call_info *info, const struct transport_reply *reply);
 	void (*ask)(void *arg, const struct client_question *question);
 	void (*withdraw)(void *arg, uint64_t client, uint64_t question, const char *reason);
@@ -87,6 +91,8 @@ int router_release(struct router *router, uint64_t client, struct server *server
  * subscriptions, its level. */
 bool router_notification_wanted(const struct router *router, const struct router_notification *notification,
 				uint64_t client);
+/* As tasks_server(). */
+struct server *router_task_server(struct router *router, uint64_t client, struct span id);
 /* Resource subscriptions of the client. */
 size_t router_subscriptions(const struct router *router, uint64_t client);
 /* Rows in flight, of clients that are there. */

@@ -114,7 +114,7 @@ static void pin(const struct subscriptions *subs, uint64_t server_id)
 	for (const struct subscription *s = subs->list; s; s = s->next)
 		wanted |= s->server == server_id && s->n_members > 0;
 	if (server)
-		server_set_pinned(server, wanted);
+		server_set_pinned(server, SERVER_PIN_SUBSCRIPTIONS, wanted);
 }
 
 /* Forgets the subscription once nobody wants it and nothing is under way. */
@@ -273,7 +273,7 @@ static uint64_t subscribe(struct subscriptions *subs, const struct call_options 
 		return forward(subs, s, o, true);
 	add_member(s, o->client);
 	pin(subs, server);
-	return calls_start_settled(subs->calls, o, "{}");
+	return calls_start_settled(subs->calls, o, &calls_nothing);
 }
 
 static uint64_t unsubscribe(struct subscriptions *subs, const struct call_options *o, uint64_t owner, char *uri)
@@ -290,7 +290,7 @@ static uint64_t unsubscribe(struct subscriptions *subs, const struct call_option
 		return forward(subs, s, o, false);
 	pin(subs, s->server);
 	drop_if_unused(subs, s);
-	return calls_start_settled(subs->calls, o, "{}");
+	return calls_start_settled(subs->calls, o, &calls_nothing);
 }
 
 uint64_t subscriptions_request(struct subscriptions *subs, const struct call_options *o, struct span uri, bool wanted)

@@ -21,7 +21,7 @@ struct server {
 	enum server_state state;
 	struct mcp_server_facts facts;
 	struct server_listing listings[SERVER_LIST_COUNT];
-	bool pinned;
+	unsigned pinned;
 	uint64_t holder;
 	char *error;
 };
@@ -137,6 +137,11 @@ void fake_set_modern(struct server *server)
 	server->facts.era = MCP_ERA_MODERN;
 }
 
+void fake_set_tasks(struct server *server)
+{
+	server->facts.has_tasks = true;
+}
+
 void fake_set_logging(struct server *server, bool has_logging)
 {
 	server->facts.has_logging = has_logging;
@@ -147,7 +152,7 @@ void fake_set_holder(struct server *server, uint64_t client)
 	server->holder = client;
 }
 
-bool fake_pinned(const struct server *server)
+unsigned fake_pinned(const struct server *server)
 {
 	return server->pinned;
 }
@@ -292,6 +297,11 @@ const char *server_name(const struct server *server)
 	return server->config.name;
 }
 
+const struct mcp_server_facts *server_facts(const struct server *server)
+{
+	return &server->facts;
+}
+
 void server_get_info(struct server *server, struct server_info *ret)
 {
 	*ret = (struct server_info){ .id = server->id,
@@ -381,7 +391,7 @@ int server_release(struct server *server, uint64_t client)
 	return 0;
 }
 
-void server_set_pinned(struct server *server, bool pinned)
+void server_set_pinned(struct server *server, enum server_pin pin, bool pinned)
 {
-	server->pinned = pinned;
+	server->pinned = pinned ? server->pinned | pin : server->pinned & ~(unsigned)pin;
 }

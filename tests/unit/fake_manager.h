@@ -59,9 +59,10 @@ void fake_set_state(struct server *server, enum server_state state);
 void fake_set_sharing(struct server *server, enum config_sharing sharing);
 void fake_set_roots(struct server *server, const char *roots_json);
 void fake_set_modern(struct server *server);
+void fake_set_tasks(struct server *server);
 void fake_set_logging(struct server *server, bool has_logging);
 void fake_set_holder(struct server *server, uint64_t client);
-bool fake_pinned(const struct server *server);
+unsigned fake_pinned(const struct server *server);
 void fake_set_listing(struct server *server, bool settled, bool deferred, const char *tools, const char *revision);
 /* Items and revision must be static texts. */
 void fake_set_list(struct server *server, enum server_list list, bool settled, const char *items, const char *revision);

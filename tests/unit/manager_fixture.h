@@ -122,9 +122,17 @@ static inline void on_notification(void *arg, struct server *server, uint64_t ow
 		 method.ptr, (int)params.len, params.ptr);
 }
 
+static inline void on_task_progress(void *arg, struct server *server, uint64_t owner, struct span id,
+				    struct span params)
+{
+	(void)arg;
+	buf_addf(&f.diary, "%s task %" PRIu64 " %.*s progress %.*s\n", server_name(server), owner, (int)id.len, id.ptr,
+		 (int)params.len, params.ptr);
+}
+
 static inline void on_question(void *arg, struct server *server, const struct manager_question *question)
 {
-	static const char *const proofs[] = { "none", "no-call", "stream", "sole-owner" };
+	static const char *const proofs[] = { "none", "no-call", "stream", "task", "sole-owner" };
 	(void)arg;
 	f.question = question->id;
 	f.asked = *question;
@@ -195,6 +203,7 @@ static inline void new_manager(void)
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,
+		.on_task_progress = on_task_progress,
 		.on_question = on_question,
 		.on_question_withdrawn = on_question_withdrawn,
 		.on_reconnected = on_reconnected,

@@ -83,7 +83,7 @@ static inline void on_notification(void *arg, struct span method, struct span pa
 static inline void on_request(void *arg, uint64_t number, struct span method, struct span params, enum mcp_proof proof,
 			      uint64_t owner, uint64_t call)
 {
-	static const char *const proofs[] = { "none", "no-call", "stream", "sole-owner" };
+	static const char *const proofs[] = { "none", "no-call", "stream", "task", "sole-owner" };
 	struct fixture *f = arg;
 	f->question = number;
 	buf_addf(&f->diary, "asked %.*s %.*s %s owner %" PRIu64 " call %" PRIu64 "\n", (int)method.len, method.ptr,
@@ -96,6 +96,12 @@ static inline void on_request(void *arg, uint64_t number, struct span method, st
 		mcp_client_cancel(f->client, f->cancel_in_question, "enough");
 	if (f->close_in_question)
 		mcp_client_close(f->client);
+}
+
+static inline void on_task_progress(void *arg, struct span id, struct span params)
+{
+	struct fixture *f = arg;
+	buf_addf(&f->diary, "task %.*s progress %.*s\n", (int)id.len, id.ptr, (int)params.len, params.ptr);
 }
 
 static inline void on_request_cancelled(void *arg, uint64_t number, struct span reason)
@@ -162,6 +168,7 @@ static inline void fixture_start(struct fixture *f, const struct mcp_client_opti
 		.on_closed = on_closed,
 		.on_notification = on_notification,
 		.on_request = on_request,
+		.on_task_progress = on_task_progress,
 		.on_request_cancelled = on_request_cancelled,
 		.on_log = on_log,
 		.on_error = on_error,

@@ -41,7 +41,13 @@ static struct fixture {
 	} withdrawn[TOLD_MAX];
 	size_t n_withdrawn;
 	unsigned n_ended;
+	struct {
+		uint64_t client;
+		char params[256];
+	} task_progress; /* the last one */
+	unsigned n_task_progress;
 	/* the last notification */
+	unsigned n_notified;
 	bool wanted[TOLD_MAX]; /* by client id */
 } fix;
 
@@ -96,8 +102,17 @@ static void fix_call_end(void *arg, const struct call_info *info, const struct t
 static void fix_notification(void *arg, const struct router_notification *n)
 {
 	(void)arg;
+	fix.n_notified++;
 	for (uint64_t client = 1; client < 10; client++)
 		fix.wanted[client] = router_notification_wanted(fix.router, n, client);
+}
+
+static void fix_task_progress(void *arg, uint64_t client, struct span params)
+{
+	(void)arg;
+	fix.n_task_progress++;
+	fix.task_progress.client = client;
+	snprintf(fix.task_progress.params, sizeof fix.task_progress.params, "%.*s", (int)params.len, params.ptr);
 }
 
 static inline void fix_begin(void)
@@ -107,6 +122,7 @@ static inline void fix_begin(void)
 		.withdraw = fix_withdraw,
 		.on_call_end = fix_call_end,
 		.on_notification = fix_notification,
+		.on_task_progress = fix_task_progress,
 	};
 	memset(&fix, 0, sizeof fix);
 	fix.loop = loop_new();

@@ -576,6 +576,87 @@ START_TEST(notifications_go_only_to_connected_servers)
 }
 END_TEST
 
+static void call_this_process(struct outcome *o, const char *name, uint64_t client)
+{
+	*o = (struct outcome){ .name = name };
+	o->number =
+		server_call(server_of("demo"), &(struct server_call_options){ .client = client,
+									      .method = SPAN_LIT("\"tasks/get\""),
+									      .params = SPAN_LIT("{\"taskId\":\"1\"}"),
+									      .timeout_ms = -1,
+									      .this_process = true,
+									      .done = outcome_done,
+									      .arg = o });
+	ck_assert_uint_eq(o->n_done, 0);
+}
+
+/* What only the process that is there knows is never asked of another one. */
+START_TEST(a_call_about_this_process_waits_for_no_other)
+{
+	struct outcome a, b;
+	fixture_start("'demo':{'command':'x'}");
+	call_this_process(&a, "connecting", 1);
+	settle();
+	assert_done(&a, MCPD_E_TRANSPORT, "Transport not connected");
+	ck_assert(!a.sent);
+	outcome_free(&a);
+	bring_up(last(), TOOLS_A);
+	call_this_process(&a, "connected", 1);
+	ck_assert_ptr_nonnull(fake_last(last(), "tasks/get"));
+	fake_answer(last(), fake_last(last(), "tasks/get"), "{}");
+	assert_done(&a, 0, NULL);
+	outcome_free(&a);
+	call_this_process(&a, "lost", 1);
+	fake_exit(last(), "gone");
+	settle();
+	assert_done(&a, MCPD_E_TRANSPORT, "Transport closed");
+	call_this_process(&b, "reconnecting", 1);
+	settle();
+	assert_done(&b, MCPD_E_TRANSPORT, "Transport not connected");
+	WAIT_UNTIL(f.n_made == 2);
+	bring_up(last(), TOOLS_A);
+	STAYS(50, !fake_last(last(), "tasks/get"));
+	outcome_free(&a), outcome_free(&b);
+	fixture_done();
+}
+END_TEST
+
+START_TEST(a_session_that_is_lost_takes_a_call_about_it_along)
+{
+	struct outcome a;
+	fixture_start("'demo':{'type':'http','url':'http://localhost:1/mcp'}");
+	bring_up(last(), TOOLS_A);
+	call_this_process(&a, "a", 1);
+	fake_fail(last(), fake_last(last(), "tasks/get"),
+		  &(struct transport_reply){
+			  .code = MCPD_E_HTTP, .http_status = 404, .session_lost = true, .message = "HTTP 404: gone" });
+	settle();
+	assert_done(&a, MCPD_E_HTTP, "HTTP 404");
+	outcome_free(&a);
+	fixture_done();
+}
+END_TEST
+
+START_TEST(progress_of_a_task_goes_up_with_its_name)
+{
+	struct outcome a = { 0 };
+	fixture_start("'demo':{'command':'x'}");
+	settle();
+	shake_hands(last(), "{\"tools\":{},\"tasks\":{}}");
+	answer_tools(last(), TOOLS_A);
+	call_with(&a, "a", "demo", 1, "tools/call", "{\"name\":\"a\",\"task\":{}}", -1);
+	struct span token = json_path(span_of(fake_last(last(), "tools/call")->params), "_meta", "progressToken", NULL);
+	char *params = xasprintf("{\"progressToken\":%.*s,\"progress\":1}", (int)token.len, token.ptr);
+	answer_call(last(), "{\"task\":{\"taskId\":\"t\",\"status\":\"working\"}}");
+	diary();
+	fake_notification(last(), "notifications/progress", params);
+	assert_contains(diary(), "demo task 0 \"t\" progress {");
+	free(params);
+	outcome_free(&a);
+	fixture_done();
+}
+END_TEST
+
 int main(void)
 {
 	return RUN_TESTS(
@@ -592,5 +673,6 @@ int main(void)
 		an_http_server_that_is_not_reached_is_asked_whether_it_is_there, a_done_may_call_again,
 		a_done_may_load_another_configuration, a_new_connection_may_be_answered_with_another_configuration,
 		what_is_set_up_anew_goes_before_the_calls_that_waited, completions_inside_a_close_are_told_later,
-		notifications_go_only_to_connected_servers);
+		notifications_go_only_to_connected_servers, a_call_about_this_process_waits_for_no_other,
+		a_session_that_is_lost_takes_a_call_about_it_along, progress_of_a_task_goes_up_with_its_name);
 }

@@ -295,7 +295,7 @@ static void act(void)
 		server_notify(server, 1 + pick(N_CLIENTS), SPAN_LIT("\"notifications/x\""), SPAN_NONE);
 		break;
 	case 3:
-		server_set_pinned(server, pick(2));
+		server_set_pinned(server, pick(2) ? SERVER_PIN_TASKS : SERVER_PIN_SUBSCRIPTIONS, pick(2));
 		break;
 	case 4:
 		hurry(server);

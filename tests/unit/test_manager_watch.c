@@ -307,9 +307,11 @@ START_TEST(idleTimeout_stops_a_server_without_calls)
 	STAYS(400, state_of("demo") == SERVER_CONNECTED);
 	answer_call(last(), "{}");
 	outcome_free(&a);
-	server_set_pinned(server_of("demo"), true);
+	server_set_pinned(server_of("demo"), SERVER_PIN_TASKS, true);
+	server_set_pinned(server_of("demo"), SERVER_PIN_SUBSCRIPTIONS, true);
+	server_set_pinned(server_of("demo"), SERVER_PIN_TASKS, false);
 	STAYS(400, state_of("demo") == SERVER_CONNECTED);
-	server_set_pinned(server_of("demo"), false);
+	server_set_pinned(server_of("demo"), SERVER_PIN_SUBSCRIPTIONS, false);
 	WAIT_UNTIL(state_of("demo") == SERVER_IDLE);
 	STAYS(600, f.n_made == 1);
 	struct server_info info;

@@ -1,4 +1,4 @@
-/* mcp_client: calls, progress, cancellation, tasks and subscriptions, with servers of either era. */
+/* mcp_client: calls, progress, cancellation and subscriptions, with servers of either era. */
 #include "mcp_fixture.h"
 #include "run.h"
 
@@ -388,84 +388,6 @@ START_TEST(who_is_told_of_the_end)
 }
 END_TEST
 
-/* C5, 2025-11-25 "Tasks": a call that has become a task is ended with tasks/cancel. */
-START_TEST(tasks)
-{
-	static const char *const status_methods[] = { "notifications/tasks/status", "notifications/tasks" };
-	for (int modern = 0; modern < 2; modern++) {
-		struct fixture f;
-		struct outcome o;
-		if (modern)
-			fixture_modern(&f, TRANSPORT_STDIO);
-		else
-			fixture_legacy(&f, TRANSPORT_STDIO);
-		const char *params = modern ? "{\"name\":\"t\"}" : "{\"name\":\"t\",\"task\":{\"ttl\":1}}";
-		const char *result = modern ? "{\"resultType\":\"task\",\"taskId\":\"t\\/1\",\"status\":\"working\"}" :
-					      "{\"task\":{\"taskId\":\"t\\/1\",\"status\":\"working\"}}";
-		struct mcp_call_options options = { .owner = 7, .timeout_ms = -1 };
-		for (int ended = 0; ended < 3; ended++) {
-			call_with(&f, &o, "call", "tools/call", params, options);
-			fake_answer(f.fake, last_call(&f), result);
-			assert_text(o.result, result);
-			size_t n = fake_count_of(f.fake, "tasks/cancel");
-			if (ended) {
-				fake_notification(f.fake, status_methods[modern],
-						  "{\"taskId\":\"t/1\",\"status\":\"working\"}");
-				fake_notification(f.fake, status_methods[modern],
-						  ended == 1 ? "{\"taskId\":\"t/1\",\"status\":\"completed\"}" :
-							       "{\"taskId\":\"other\",\"status\":\"failed\"}");
-			}
-			mcp_client_cancel(f.client, o.number, "stop");
-			mcp_client_cancel(f.client, o.number, "stop");
-			ck_assert_uint_eq(fake_count_of(f.fake, "tasks/cancel"), n + (ended != 1));
-			if (ended != 1) {
-				struct fake_sent *sent = last(&f, "tasks/cancel");
-				assert_contains(sent->params, "{\"taskId\":\"t\\/1\"");
-				ck_assert_uint_eq(mcp_client_in_flight(f.client, 7), 1);
-				fake_answer(f.fake, sent, "{}");
-			}
-			outcome_free(&o);
-		}
-		ck_assert_ptr_null(fake_last(f.fake, "notifications/cancelled"));
-		/* Not a task: a plain answer, and a call that did not ask for one. */
-		call_with(&f, &o, "call", "tools/call", params, options);
-		fake_answer(f.fake, last_call(&f), "{\"content\":[]}");
-		mcp_client_cancel(f.client, o.number, "stop");
-		outcome_free(&o);
-		call_with(&f, &o, "call", "tools/call", "{}", options);
-		fake_answer(f.fake, last_call(&f), "{\"task\":7,\"resultType\":\"complete\",\"taskId\":\"x\"}");
-		mcp_client_cancel(f.client, o.number, "stop");
-		outcome_free(&o);
-		ck_assert_uint_eq(fake_count_of(f.fake, "tasks/cancel"), 2);
-		buf_reset(&f.diary);
-		fixture_done(&f);
-	}
-}
-END_TEST
-
-START_TEST(tasks_are_bounded)
-{
-	struct fixture f;
-	fixture_legacy(&f, TRANSPORT_STDIO);
-	uint64_t numbers[1026];
-	for (size_t i = 0; i < 1026; i++) {
-		struct outcome o;
-		call_with(&f, &o, "call", "tools/call", "{\"task\":{}}", (struct mcp_call_options){ .owner = 1 });
-		fake_answer(f.fake, last_call(&f), "{\"task\":{\"taskId\":\"1\"}}");
-		numbers[i] = o.number;
-		outcome_free(&o);
-	}
-	mcp_client_cancel(f.client, numbers[0], NULL);
-	mcp_client_cancel(f.client, numbers[1], NULL);
-	ck_assert_ptr_null(fake_last(f.fake, "tasks/cancel"));
-	mcp_client_cancel(f.client, numbers[1025], NULL);
-	mcp_client_cancel(f.client, numbers[2], NULL);
-	ck_assert_uint_eq(fake_count_of(f.fake, "tasks/cancel"), 2);
-	buf_reset(&f.diary);
-	fixture_done(&f);
-}
-END_TEST
-
 /* subscriptions/listen: no clock of its own; what is said to it is heard while it is open. */
 START_TEST(subscriptions)
 {
@@ -590,7 +512,6 @@ int main(void)
 {
 	return RUN_TESTS("mcp_client", call_to_a_legacy_server, meta_to_a_legacy_server, meta_to_a_modern_server,
 			 bad_params, request_over_the_limit, call_out_of_season, closing_completes_calls,
-			 thousands_of_calls, progress, cancel, who_is_told_of_the_end, tasks, tasks_are_bounded,
-			 subscriptions, notifications_and_logs, no_listener_for_modern_servers,
-			 headers_of_a_modern_server);
+			 thousands_of_calls, progress, cancel, who_is_told_of_the_end, subscriptions,
+			 notifications_and_logs, no_listener_for_modern_servers, headers_of_a_modern_server);
 }

@@ -274,6 +274,7 @@ START_TEST(tombstones_are_bounded)
 {
 	struct loop *loop = loop_new();
 	struct call_table table;
+	struct server_tasks tasks = { 0 };
 	uint64_t owner, number;
 	call_table_init(&table, loop);
 	int64_t far = loop_now_ms() + NEVER_MS, near = loop_now_ms() + 5;
@@ -283,11 +284,11 @@ START_TEST(tombstones_are_bounded)
 	call = call_table_add(&table);
 	call->owner = 2;
 	call_table_give_up(&table, call, near);
-	ck_assert_int_eq(call_table_prove(&table, 0, &owner, &number), MCP_PROOF_NONE);
+	ck_assert_int_eq(call_table_prove(&table, &tasks, 0, SPAN_NONE, &owner, &number), MCP_PROOF_NONE);
 	while (table.n_given_up > 1)
 		loop_once(loop, 10);
 	ck_assert_int_ge(loop_now_ms(), near);
-	ck_assert_int_eq(call_table_prove(&table, 0, &owner, &number), MCP_PROOF_SOLE_OWNER);
+	ck_assert_int_eq(call_table_prove(&table, &tasks, 0, SPAN_NONE, &owner, &number), MCP_PROOF_SOLE_OWNER);
 	ck_assert_uint_eq(owner, 1);
 	/* The timer goes on to the next. */
 	call = call_table_add(&table);
@@ -302,7 +303,7 @@ START_TEST(tombstones_are_bounded)
 	ck_assert_uint_eq(table.n_live, 0);
 	while (table.given_up)
 		call_table_remove(&table, table.given_up);
-	ck_assert_int_eq(call_table_prove(&table, 0, &owner, &number), MCP_PROOF_NONE);
+	ck_assert_int_eq(call_table_prove(&table, &tasks, 0, SPAN_NONE, &owner, &number), MCP_PROOF_NONE);
 	call_table_done(&table);
 	loop_free(loop);
 }

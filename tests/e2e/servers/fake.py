@@ -29,6 +29,9 @@ Tools and lists
   cursors         "normal" (default), "repeat" (the same cursor for ever), "empty" (the cursor of page 2 is "")
   resources, prompts   numbers; they also announce the capability
   listChanged     false: not announced (default true)
+  tasks           true: a call that asks for a task (a modern server: whose client declares the extension) becomes one, with
+                  ids that every process counts from task-1. {"status": false}: says nothing of them unasked;
+                  "ttl": ms
   listen          how a modern server takes subscriptions/listen with resources: {"refused": [uris], "silent": true (no
                   acknowledgment), "error": {..}}
   answers         {method: {"result": ..} | {"error": ..} | {"raw": "bytes of result"}, with "delayMs"}: overrides
@@ -91,6 +94,7 @@ import rawjson  # noqa: E402
 
 MODERN = '2026-07-28'
 META = 'io.modelcontextprotocol/'
+TASKS, RELATED = META + 'tasks', META + 'related-task'
 
 
 class Error(Exception):
@@ -128,6 +132,10 @@ class Fake:
             'completion/complete': lambda m: self.complete({'completion': {'values': ['alpha', 'beta']}}),
             'logging/setLevel': self.set_level,
         }
+        self.tasks = {}             # id -> {"task": as it is told, "result" or "error", "over": event}
+        if options.get('tasks'):
+            self.methods.update({'tasks/get': self.get_task, 'tasks/result': self.task_result, 'tasks/cancel': self.cancel_task,
+                                 'tasks/list': self.list_tasks, 'tasks/update': lambda m: self.complete({}, True)})
         self.acts = {name[4:]: getattr(self, name) for name in dir(self) if name.startswith('act_')}
 
     # -- output
@@ -354,6 +362,10 @@ class Fake:
             return self.options['capabilities']
         changed = self.options.get('listChanged', True)
         capabilities = {'tools': {'listChanged': changed}, 'logging': {}, 'completions': {}}
+        if self.options.get('tasks') and self.era == 'legacy':
+            capabilities['tasks'] = {'list': {}, 'cancel': {}, 'requests': {'tools': {'call': {}}}}
+        elif self.options.get('tasks'):
+            capabilities['extensions'] = {TASKS: {}}
         if self.options.get('resources'):
             capabilities['resources'] = {'listChanged': changed, 'subscribe': True}
         if self.options.get('prompts'):
@@ -485,11 +497,94 @@ class Fake:
         self.seen['levels'].append(message['params'].get('level'))
         return {}
 
+    # -- tasks
+
+    def wants_task(self, message):
+        if not self.options.get('tasks') or '_task' in message:
+            return False
+        if not self.is_modern(message):
+            return 'task' in message['params']
+        capabilities = (message['params'].get('_meta') or {}).get(META + 'clientCapabilities') or {}
+        return TASKS in capabilities.get('extensions', {})
+
+    def make_task(self, message):
+        with self.lock:
+            id = 'task-%d' % (len(self.tasks) + 1)
+            ttl = 'ttlMs' if self.is_modern(message) else 'ttl'
+            self.tasks[id] = {'task': {'taskId': id, 'status': 'working', 'createdAt': '2026-01-01T00:00:00Z',
+                                       'lastUpdatedAt': '2026-01-01T00:00:00Z', ttl: self.task_options().get('ttl')},
+                              'over': threading.Event(), 'modern': self.is_modern(message)}
+        message = {**message, '_task': id}
+        # The request's end must not end what goes on.
+        message['_id'] = b'"of %s"' % id.encode()
+        self.cancelled[message['_id']] = threading.Event()
+        threading.Thread(target=self.run_task, args=(message, id), daemon=True).start()
+        told = dict(self.tasks[id]['task'])
+        return json.dumps({'resultType': 'task', **told} if self.is_modern(message) else {'task': told}).encode()
+
+    def task_options(self):
+        options = self.options['tasks']
+        return options if isinstance(options, dict) else {}
+
+    def run_task(self, message, id):
+        try:
+            result = self.call_tool(message)
+            if result is None:
+                return          # it never ends by itself
+            end = {'result': json.loads(result) if isinstance(result, bytes) else result}
+        except Error as e:
+            end = {'error': e.error}
+        self.end_task(id, 'failed' if 'error' in end else 'completed', end)
+
+    def end_task(self, id, status, end):
+        task = self.tasks[id]
+        with self.lock:
+            if task['over'].is_set():
+                return
+            task.update(end)
+            task['task']['status'] = status
+            task['over'].set()
+        if self.task_options().get('status', True) and not task['modern']:
+            self.send({'jsonrpc': '2.0', 'method': 'notifications/tasks/status', 'params': task['task']})
+
+    def find_task(self, message):
+        task = self.tasks.get(message['params'].get('taskId'))
+        if not task:
+            raise Error(-32602, 'Unknown task')
+        return task
+
+    def get_task(self, message):
+        task = self.find_task(message)
+        ends = {k: task[k] for k in ('result', 'error') if k in task and task['modern']}
+        return self.complete({**task['task'], **ends}, task['modern'])
+
+    def task_result(self, message):
+        task = self.find_task(message)
+        task['over'].wait()
+        if 'error' in task:
+            raise self.error_of(task['error'])
+        return task.get('result', {'content': []})
+
+    def cancel_task(self, message):
+        task = self.find_task(message)
+        id = task['task']['taskId']
+        if task['over'].is_set():
+            raise Error(-32602, 'It has ended')
+        self.seen['cancelledTasks'] = self.seen.get('cancelledTasks', []) + [id]
+        self.cancelled[b'"of %s"' % id.encode()].set()
+        self.end_task(id, 'cancelled', {})
+        return self.complete({} if task['modern'] else dict(task['task']), task['modern'])
+
+    def list_tasks(self, message):
+        return {'tasks': [t['task'] for t in self.tasks.values()], 'nextCursor': 'more'}
+
     # -- tools
 
     def call_tool(self, message):
         params = message['params']
         name = params.get('name')
+        if self.wants_task(message):
+            return self.make_task(message)
         self.seen['lastCallMeta'] = params.get('_meta')
         if name in self.acts:
             result = self.acts[name](message, params.get('arguments') or {})
@@ -586,6 +681,8 @@ class Fake:
         request = {'jsonrpc': '2.0', 'id': id, 'method': arguments.get('method', 'roots/list')}
         if 'params' in arguments:
             request['params'] = arguments['params']
+        if '_task' in message and arguments.get('related', True):
+            request['params'] = {**request.get('params', {}), '_meta': {RELATED: {'taskId': message['_task']}}}
         self.send(request)
         if not arguments.get('wait', True):
             return 'asked'
