@@ -31,8 +31,11 @@
 	"\"toolCount\":" COUNT ",\"inFlight\":" COUNT ",\"connectedAt\":" REF("Time") "," \
 	"\"lastError\":" REF("LastError") ",\"reconnect\":{\"type\":\"object\",\"required\":[\"attempt\",\"nextAttemptMs\"]," \
 	"\"properties\":{\"attempt\":" COUNT ",\"nextAttemptMs\":" COUNT "}},\"holder\":" STRING ",\"queue\":" COUNT "," \
+	"\"resources\":{\"type\":\"object\",\"required\":[\"memoryBytes\",\"cpuMs\",\"processes\"],\"properties\":{\"memoryBytes\":" COUNT "," \
+	"\"cpuMs\":" COUNT ",\"processes\":" COUNT "}},\"memoryMaxEnforced\":{\"type\":\"boolean\"}," \
 	"\"instances\":{\"type\":\"array\",\"items\":{\"type\":\"object\",\"required\":[\"client\",\"pid\",\"state\",\"inFlight\"]," \
-	"\"properties\":{\"client\":" STRING ",\"pid\":" COUNT ",\"state\":" REF("State") ",\"inFlight\":" COUNT "}}}"
+	"\"properties\":{\"client\":" STRING ",\"pid\":" COUNT ",\"state\":" REF("State") ",\"inFlight\":" COUNT "," \
+	"\"resources\":{\"type\":\"object\"}}}}"
 
 static const struct {
 	const char *name, *schema;

@@ -1,4 +1,5 @@
 /* servers, connect, disconnect, reconnect, logs. */
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,6 +48,31 @@ static void cell_notes(struct table *table, struct span server)
 	buf_done(&text);
 }
 
+static void cell_number(struct table *table, const char *format, double number)
+{
+	char text[32];
+	snprintf(text, sizeof text, format, number);
+	table_cell(table, span_of(text), COLOUR_NONE);
+}
+
+static void cell_memory(struct table *table, struct span bytes)
+{
+	int64_t number;
+	if (json_int64(bytes, &number) < 0)
+		table_cell(table, SPAN_LIT(""), COLOUR_NONE);
+	else
+		cell_number(table, "%.0f MiB", (double)number / (1 << 20));
+}
+
+static void cell_cpu(struct table *table, struct span ms)
+{
+	int64_t number;
+	if (json_int64(ms, &number) < 0)
+		table_cell(table, SPAN_LIT(""), COLOUR_NONE);
+	else
+		cell_number(table, "%.1f s", (double)number / 1000);
+}
+
 static void add_server(struct table *table, struct span server)
 {
 	cell_text(table, json_member(server, "name"), COLOUR_NONE);
@@ -54,15 +80,16 @@ static void add_server(struct table *table, struct span server)
 	cell_text(table, json_member(server, "transport"), COLOUR_NONE);
 	cell_text(table, json_member(server, "sharing"), COLOUR_NONE);
 	cell_text(table, json_member(server, "pid"), COLOUR_NONE);
+	cell_memory(table, json_path(server, "resources", "memoryBytes", NULL));
+	cell_cpu(table, json_path(server, "resources", "cpuMs", NULL));
 	cell_text(table, json_member(server, "toolCount"), COLOUR_NONE);
 	cell_notes(table, server);
 }
 
 static struct table *server_table(void)
 {
-	static const char *const headings[] = {
-		"NAME", "STATE", "TRANSPORT", "SHARING", "PID", "TOOLS", "SERVER", NULL
-	};
+	static const char *const headings[] = { "NAME",   "STATE", "TRANSPORT", "SHARING", "PID",
+						"MEMORY", "CPU",   "TOOLS",     "SERVER",  NULL };
 	return table_new(headings);
 }
 

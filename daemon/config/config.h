@@ -52,6 +52,7 @@ struct server_config {
 	int64_t idle_timeout_ms;    /* `idleTimeout`: stop a server without calls after this; 0: never */
 	int64_t ping_interval_ms;   /* `pingInterval`; 0: none */
 	int64_t grace_ms;           /* `stopGrace` */
+	int64_t memory_max;         /* `memoryMax`, bytes; 0: none */
 	bool enabled;
 	bool lazy;
 	enum config_sharing sharing;

@@ -41,6 +41,9 @@ static const struct config_member server_members[] = {
 	  .what = "how often a quiet server is asked whether it still answers; 0: never" },
 	{ "stopGrace", MEMBER_DURATION, FOR_STDIO, FIELD(grace_ms), SECONDS(2), 0, SECONDS(600),
 	  .what = "how long a server that is to end is waited for, between the end of its input and SIGTERM, and again before SIGKILL" },
+	{ "memoryMax", MEMBER_BYTES, FOR_STDIO, FIELD(memory_max), 0, 1 << 20, INT64_MAX >> 1, .def_text = "none",
+	  .what = "how much memory the server may use with all that it starts, in bytes or as `\"512M\"`, `\"2G\"`; needs a cgroup with a "
+		  "memory controller, as a systemd service has it; `servers/get` says if it is not enforced" },
 	{ "enabled", MEMBER_BOOL, FOR_ALL, FIELD(enabled), 1,
 	  .what = "`false`: the server is neither started nor listed" },
 	{ "disabled", MEMBER_NOT, FOR_ALL, FIELD(enabled), 1, .def_text = "`false`",
@@ -118,6 +121,7 @@ static const char *const kind_texts[MEMBER_KIND_COUNT] = {
 	[MEMBER_ENV] = "an object of strings",
 	[MEMBER_HEADERS] = "an object of strings",
 	[MEMBER_DURATION] = "a whole number of milliseconds",
+	[MEMBER_BYTES] = "a number of bytes, or a string like \"512M\"",
 	[MEMBER_BOOL] = "true or false",
 	[MEMBER_NOT] = "true or false",
 	[MEMBER_ROOTS] = "a list of strings or objects",

@@ -19,6 +19,7 @@ enum member_kind {
 	MEMBER_ENV,      /* char **, "NAME=value" */
 	MEMBER_HEADERS,  /* char **, "Name: value" */
 	MEMBER_DURATION, /* int64_t, milliseconds */
+	MEMBER_BYTES,    /* int64_t; 0: none */
 	MEMBER_BOOL,     /* bool */
 	MEMBER_NOT,      /* bool, the opposite of what is written */
 	MEMBER_ROOTS,    /* char *, JSON */

@@ -136,6 +136,13 @@ static void read_duration(struct reading *r, const struct config_member *m, cons
 		*MEMBER_FIELD(int64_t, r->sc, m) = ms;
 }
 
+static void read_bytes(struct reading *r, const struct config_member *m, const char *where, struct span value)
+{
+	int64_t bytes;
+	if (value_bytes(r->l, where, value, m->min, m->max, &bytes))
+		*MEMBER_FIELD(int64_t, r->sc, m) = bytes;
+}
+
 static void read_bool(struct reading *r, const struct config_member *m, const char *where, struct span value)
 {
 	bool *field = MEMBER_FIELD(bool, r->sc, m);
@@ -174,7 +181,7 @@ static read_member_fn *const readers[MEMBER_KIND_COUNT] = {
 	[MEMBER_URL] = read_url,   [MEMBER_PATH] = read_path,       [MEMBER_STRINGS] = read_strings,
 	[MEMBER_ENV] = read_env,   [MEMBER_HEADERS] = read_headers, [MEMBER_DURATION] = read_duration,
 	[MEMBER_BOOL] = read_bool, [MEMBER_NOT] = read_not,         [MEMBER_ROOTS] = read_roots,
-	[MEMBER_NOTE] = read_note, [MEMBER_TOOLS] = read_tools,
+	[MEMBER_NOTE] = read_note, [MEMBER_BYTES] = read_bytes,     [MEMBER_TOOLS] = read_tools,
 };
 
 /* `["a","***"]` of a list of arguments. */
@@ -223,6 +230,7 @@ static void note_written(struct reading *r, const struct config_member *m, struc
 	case MEMBER_STRING:
 	case MEMBER_PATH:
 	case MEMBER_NOTE:
+	case MEMBER_BYTES:
 	case MEMBER_TOOLS:
 		buf_add_span(out, value);
 		break;
@@ -469,7 +477,7 @@ void server_config_seal(struct server_config *sc, char *const *daemon_environmen
 	digest_text(&d, sc->error);
 	for (size_t i = 0; i < config_server_members.n; i++) {
 		const struct config_member *m = &config_server_members.members[i];
-		if (m->kind == MEMBER_DURATION)
+		if (m->kind == MEMBER_DURATION || m->kind == MEMBER_BYTES)
 			digest_int(&d, *MEMBER_FIELD(int64_t, sc, m));
 		else if (m->kind == MEMBER_BOOL)
 			digest_int(&d, *MEMBER_FIELD(bool, sc, m));

@@ -1,5 +1,6 @@
 #include "config/config_value.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -144,6 +145,41 @@ bool value_int(struct loader *l, const char *where, struct span value, const cha
 	char number[SHOWN_MAX];
 	loader_error(l, "%s: expected %s from %lld to %lld, found %s", where, expected, (long long)min, (long long)max,
 		     shown(value, number));
+	return false;
+}
+
+/* "512M" and the like; false if it is nothing of the kind. */
+static bool read_bytes_text(const char *text, int64_t *ret)
+{
+	static const char suffixes[] = "KMGT";
+	char *end;
+	if (text[0] < '0' || text[0] > '9')
+		return false;
+	errno = 0;
+	long long number = strtoll(text, &end, 10);
+	const char *suffix = *end ? strchr(suffixes, *end) : NULL;
+	int shift = suffix ? 10 * (int)(suffix - suffixes + 1) : 0;
+	if (errno || (*end && (!suffix || end[1])) || number > INT64_MAX >> shift)
+		return false;
+	*ret = number << shift;
+	return true;
+}
+
+bool value_bytes(struct loader *l, const char *where, struct span value, int64_t min, int64_t max, int64_t *ret)
+{
+	bool good = json_int64(value, ret) == 0;
+	if (json_type_of(value) == JSON_STRING) {
+		char *text = value_string(l, where, value);
+		if (!text)
+			return false;
+		good = read_bytes_text(text, ret);
+		free(text);
+	}
+	if (good && *ret >= min && *ret <= max)
+		return true;
+	char found[SHOWN_MAX];
+	loader_error(l, "%s: expected a number of bytes, or a string like \"512M\" or \"2G\", at least %lld, found %s",
+		     where, (long long)min, shown(value, found));
 	return false;
 }
 

@@ -53,6 +53,8 @@ char **value_env(struct loader *l, const char *where, struct span value);
 /* "Name: value" for each member; those that mcpd sets itself are left out with a warning. */
 char **value_headers(struct loader *l, const char *where, struct span value);
 /* `roots`: JSON text. */
+/* A number of bytes, or a string of one with K, M, G or T (powers of 1024) behind it. */
+bool value_bytes(struct loader *l, const char *where, struct span value, int64_t min, int64_t max, int64_t *ret);
 /* Fills in tools_allow, tools_allow_only and tools_deny. */
 void value_tools(struct loader *l, const char *where, struct span value, struct server_config *sc);
 char *value_roots(struct loader *l, const char *where, struct span value);

@@ -108,7 +108,7 @@ static void begin(struct buf *params, const char *server)
 static void write_server_event(struct buf *params, struct ipc *ipc, struct server *server)
 {
 	buf_add_text(params, "{\"server\":");
-	server_json_write(params, ipc, server, false);
+	server_json_write(params, ipc, server, NULL, false);
 	buf_add_char(params, '}');
 }
 

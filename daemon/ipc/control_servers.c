@@ -8,6 +8,7 @@
 #include "ipc/failure.h"
 #include "ipc/server_json.h"
 #include "proto/json_iter.h"
+#include "transport/usage.h"
 #include "xalloc.h"
 
 #define LOG_LINES_DEFAULT 100
@@ -18,11 +19,13 @@ void control_servers_list(struct request *r, const struct jsonrpc_message *m)
 	struct ipc *ipc = request_ipc(r);
 	struct manager *manager = ipc->options.manager;
 	struct buf result = BUF_INIT;
+	struct usage_table *usage = usage_take();
 	buf_add_text(&result, "{\"servers\":[");
 	for (size_t i = 0; i < manager_count(manager); i++) {
 		buf_add_text(&result, i ? "," : "");
-		server_json_write(&result, ipc, manager_at(manager, i), false);
+		server_json_write(&result, ipc, manager_at(manager, i), usage, false);
 	}
+	usage_free(usage);
 	buf_add_text(&result, "]}");
 	request_result_buf(r, &result);
 }
@@ -30,7 +33,9 @@ void control_servers_list(struct request *r, const struct jsonrpc_message *m)
 static void answer_with_server(struct request *r, struct server *server, bool details)
 {
 	struct buf result = BUF_INIT;
-	server_json_write(&result, request_ipc(r), server, details);
+	struct usage_table *usage = usage_take();
+	server_json_write(&result, request_ipc(r), server, usage, details);
+	usage_free(usage);
 	request_result_buf(r, &result);
 }
 

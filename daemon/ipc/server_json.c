@@ -6,6 +6,7 @@
 #include "ipc/ipc_internal.h"
 #include "ipc/view.h"
 #include "proto/json_iter.h"
+#include "transport/usage.h"
 
 static void add_text(struct buf *out, const char *key, const char *text)
 {
@@ -35,24 +36,58 @@ static void add_facts(struct buf *out, const struct mcp_server_facts *facts)
 	add_json(out, "instructions", facts->instructions);
 }
 
-static void add_instances(struct buf *out, const struct router *router, const struct server_info *info)
+static void add_usage(struct buf *out, const struct usage *usage)
 {
+	buf_addf(out, ",\"resources\":{\"memoryBytes\":%lld,\"cpuMs\":%lld,\"processes\":%u}",
+		 (long long)usage->memory_bytes, (long long)usage->cpu_ms, usage->processes);
+}
+
+/* What all processes of the server use together. */
+static void add_resources(struct buf *out, const struct usage_table *table, const struct server_info *info)
+{
+	struct usage sum = { .memory_max = -1 }, one;
+	bool any = false;
+	for (size_t i = 0; table && i <= info->n_instances; i++) {
+		pid_t pid = i < info->n_instances ? info->instances[i].pid : info->pid;
+		if (pid <= 0 || !usage_of(table, pid, &one))
+			continue;
+		any = true;
+		sum.memory_bytes += one.memory_bytes;
+		sum.cpu_ms += one.cpu_ms;
+		sum.processes += one.processes;
+		sum.memory_max = one.memory_max;
+	}
+	if (!any)
+		return;
+	add_usage(out, &sum);
+	if (info->config->memory_max > 0)
+		buf_addf(out, ",\"memoryMaxEnforced\":%s", sum.memory_max > 0 ? "true" : "false");
+}
+
+static void add_instances(struct buf *out, const struct router *router, const struct usage_table *table,
+			  const struct server_info *info)
+{
+	struct usage usage;
 	buf_add_text(out, ",\"instances\":[");
 	for (size_t i = 0; i < info->n_instances; i++) {
 		const struct server_instance_info *instance = &info->instances[i];
 		buf_add_text(out, i ? ",{\"client\":" : "{\"client\":");
 		buf_add_json_text(out, router_client_label(router, instance->client));
-		buf_addf(out, ",\"pid\":%ld,\"state\":\"%s\",\"inFlight\":%u}", (long)instance->pid,
+		buf_addf(out, ",\"pid\":%ld,\"state\":\"%s\",\"inFlight\":%u", (long)instance->pid,
 			 server_state_name(instance->state), instance->in_flight);
+		if (table && instance->pid > 0 && usage_of(table, instance->pid, &usage))
+			add_usage(out, &usage);
+		buf_add_char(out, '}');
 	}
 	buf_add_char(out, ']');
 }
 
 /* Whose process it is: one for all, one for each client, or one that clients take in turn. */
-static void add_process(struct buf *out, const struct router *router, const struct server_info *info)
+static void add_process(struct buf *out, const struct router *router, const struct usage_table *table,
+			const struct server_info *info)
 {
 	if (info->config->sharing == CONFIG_PER_CLIENT) {
-		add_instances(out, router, info);
+		add_instances(out, router, table, info);
 		return;
 	}
 	if (info->pid)
@@ -119,7 +154,8 @@ static void add_shadowed(struct buf *out, struct ipc *ipc, struct server *server
 	buf_done(&list);
 }
 
-void server_json_write(struct buf *out, struct ipc *ipc, struct server *server, bool details)
+void server_json_write(struct buf *out, struct ipc *ipc, struct server *server, const struct usage_table *usage,
+		       bool details)
 {
 	struct router *router = ipc->options.router;
 	struct server_info info;
@@ -130,7 +166,8 @@ void server_json_write(struct buf *out, struct ipc *ipc, struct server *server, 
 	add_text(out, "transport", config_transport_name(info.config->transport));
 	add_text(out, "source", info.config->source);
 	add_text(out, "sharing", config_sharing_name(info.config->sharing));
-	add_process(out, router, &info);
+	add_process(out, router, usage, &info);
+	add_resources(out, usage, &info);
 	add_url(out, info.config);
 	add_facts(out, info.facts);
 	add_counts(out, &info);

@@ -47,6 +47,7 @@ static struct transport *stdio_transport(struct manager *m, const struct server_
 		.cwd = cfg->cwd,
 		.timeout_ms = cfg->timeout_ms,
 		.grace_ms = cfg->grace_ms,
+		.memory_max = cfg->memory_max,
 		.limits = &m->limits,
 		.host = m->host,
 	};

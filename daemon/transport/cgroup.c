@@ -131,6 +131,17 @@ static char *find_delegated(bool *ret_in_leaf)
 	return NULL;
 }
 
+static int write_value(const char *dir, const char *name, const char *value)
+{
+	char *path = xasprintf("%s/%s", dir, name);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int error = fd < 0 || write(fd, value, strlen(value)) < 0 ? -errno : 0;
+	if (fd >= 0)
+		close(fd);
+	free(path);
+	return error;
+}
+
 /* Moves this process out of the delegated directory itself. */
 static int enter_own_leaf(const char *base)
 {
@@ -162,6 +173,9 @@ struct cgroup *cgroup_new(void)
 	}
 	struct cgroup *cg = xnew(struct cgroup);
 	cg->base = base;
+	/* For sums and limits of each server; without them servers are ended by cgroup.kill all the same. */
+	write_value(base, "cgroup.subtree_control", "+memory");
+	write_value(base, "cgroup.subtree_control", "+cpu");
 	return cg;
 }
 
@@ -171,6 +185,28 @@ void cgroup_free(struct cgroup *cg)
 		return;
 	free(cg->base);
 	free(cg);
+}
+
+int cgroup_set_memory_max(const char *leaf, int64_t bytes)
+{
+	char text[24];
+	snprintf(text, sizeof text, "%lld", (long long)bytes);
+	return write_value(leaf, "memory.max", text);
+}
+
+unsigned cgroup_oom_kills(const char *leaf)
+{
+	char *path = xasprintf("%s/memory.events", leaf);
+	FILE *f = fopen(path, "re");
+	char name[32];
+	unsigned long count = 0, kills = 0;
+	while (f && fscanf(f, "%31s %lu", name, &count) == 2)
+		if (strcmp(name, "oom_kill") == 0)
+			kills = count;
+	if (f)
+		fclose(f);
+	free(path);
+	return (unsigned)kills;
 }
 
 char *cgroup_leaf_new(struct cgroup *cg, const char *name)

@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 struct cgroup;
 
 /* Finds the delegated cgroup of this process and moves the process into the leaf "daemon" there; NULL if there is
@@ -17,6 +19,11 @@ struct cgroup *cgroup_new(void);
 void cgroup_free(struct cgroup *cg);
 /* Makes a leaf and returns its path (free() it), or NULL with errno. The name is for people; anything may be in it. */
 char *cgroup_leaf_new(struct cgroup *cg, const char *name);
+
+/* Limits what all in the leaf may use together. 0; or a negative errno: -ENOENT where there is no memory controller. */
+int cgroup_set_memory_max(const char *leaf, int64_t bytes);
+/* How often the kernel has ended a process of the leaf for want of memory; 0 if it cannot be told. */
+unsigned cgroup_oom_kills(const char *leaf);
 
 /* On a leaf's path. These three use no more than system calls. 0 or a negative errno. */
 int cgroup_enter(const char *leaf); /* this process */

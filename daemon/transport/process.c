@@ -266,6 +266,8 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		break;
 	case KEEPER_EXITED:
 		describe_exit(event->a, event->b, how, sizeof how);
+		if (p->leaf && cgroup_oom_kills(p->leaf) > 0)
+			strncat(how, ": out of memory (memoryMax)", sizeof how - strlen(how) - 1);
 		on_exited(p, how);
 		break;
 	case KEEPER_ENDED:
@@ -391,6 +393,16 @@ static void send_orders(void *arg)
 	}
 }
 
+/* A limit that nobody enforces is said to be none; servers/get tells it as well. */
+static void limit_memory(const struct process *p, int64_t bytes)
+{
+	int error = bytes <= 0 ? 0 : p->leaf ? cgroup_set_memory_max(p->leaf, bytes) : -ENOENT;
+	if (error)
+		log_server(LOG_LEVEL_WARNING, p->name, "memoryMax is not enforced: %s",
+			   error == -ENOENT ? "there is no delegated cgroup with a memory controller" :
+					      strerror(-error));
+}
+
 static int prepare(struct process *p, const struct process_options *options)
 {
 	if (!*p->command)
@@ -400,6 +412,7 @@ static int prepare(struct process *p, const struct process_options *options)
 		if (!p->leaf)
 			log_server(LOG_LEVEL_WARNING, p->name, "cannot make a cgroup: %s", strerror(errno));
 	}
+	limit_memory(p, options->memory_max);
 	struct container_run run = { 0 };
 	bool is_container = container_run_find(p->command, options->args, p->host->containers, p->name, &run);
 	struct order order = {

@@ -40,6 +40,7 @@ struct process_options {
 		*env;    /* "NAME=value", NULL-terminated; adds to and replaces the daemon's own environment (S8) */
 	const char *cwd; /* NULL: $HOME */
 	int64_t grace_ms;
+	int64_t memory_max;                 /* bytes for the whole tree; 0: no limit */
 	int stdin_fd, stdout_fd, stderr_fd; /* the child's ends; closed by process_start() in every case */
 };
 

@@ -278,6 +278,7 @@ static void stdio_connect(struct transport *t)
 		.env = (const char *const *)s->env,
 		.cwd = s->cwd,
 		.grace_ms = s->grace_ms,
+		.memory_max = s->memory_max,
 		.stdin_fd = pipes[STDIN_FILENO][READ_END],
 		.stdout_fd = pipes[STDOUT_FILENO][WRITE_END],
 		.stderr_fd = pipes[STDERR_FILENO][WRITE_END],
@@ -456,6 +457,7 @@ struct transport *stdio_new(struct loop *loop, const struct stdio_options *optio
 	s->env = copy_list(options->env);
 	s->cwd = options->cwd ? xstrdup(options->cwd) : NULL;
 	s->grace_ms = options->grace_ms;
+	s->memory_max = options->memory_max;
 	s->notifies_end = &s->notifies;
 	s->pending = pending_new(loop, options->timeout_ms, &hooks, s);
 	s->task = task_new(loop, on_task, s);

@@ -30,7 +30,7 @@ struct stdio {
 	const struct limits *limits;
 	char *name, *command, *cwd;
 	char **args, **env;
-	int64_t grace_ms;
+	int64_t grace_ms, memory_max;
 
 	enum stdio_state state;
 	int start_error; /* of the pipes */

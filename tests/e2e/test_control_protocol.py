@@ -9,7 +9,7 @@ from harness import ROOT, fake, time_server, wait_for
 
 DOCUMENT = ROOT / 'proto' / 'PROTOCOL.md'
 # Values that differ from run to run: only their type is compared.
-VOLATILE = {'pid', 'version', 'uptimeMs', 'socket', 'files', 'source', 'rssBytes', 'revision', 'at', 'connectedAt', 'command'}
+VOLATILE = {'pid', 'version', 'uptimeMs', 'socket', 'files', 'source', 'rssBytes', 'revision', 'at', 'connectedAt', 'command', 'memoryBytes', 'cpuMs'}
 LEFT_OUT = '\u2026'
 
 
