@@ -75,12 +75,14 @@ struct bridge {
 	unsigned early_losses; /* connections that ended before mcp/attach was answered, in this attempt */
 	unsigned failures;     /* attempts in a row that came to nothing */
 	int64_t open_since_ms;
-	int64_t lost_at_ms;         /* since when there is no daemon of use; 0: there is */
+	int64_t listen_ended_ms; /* the daemon ended a subscription: since when the client has not been told; 0: none */
+	int64_t lost_at_ms;      /* since when there is no daemon of use; 0: there is */
 	enum bridge_status refusal; /* this daemon does not want us: the status to end with; else STATUS_CLOSED */
 
 	/* the client */
 	bool input_ended;
 	bool output_is_socket;
+	bool torn; /* what comes from it is the rest of a line whose beginning went to the last daemon */
 	enum bridge_status status;
 
 	struct lane up, down; /* to the daemon, from it */
@@ -97,6 +99,8 @@ int bridge_run(struct bridge *bridge);
 /* link.c */
 /* One step of getting to the daemon, and of telling what was lost, as far as it goes without waiting. */
 void link_step(struct bridge *bridge);
+/* When link_step() wants to be called whatever comes; 0: no clock runs. */
+int64_t link_at_ms(const struct bridge *bridge);
 /* The daemon's answer to mcp/attach. */
 void link_attach_answered(struct bridge *bridge, struct span line);
 /* Its answer to the client's initialize, sent anew; line: for the reason, where done is false. */

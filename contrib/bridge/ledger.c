@@ -190,7 +190,7 @@ void ledger_lost(struct ledger *ledger, uint64_t forwarded, bool torn)
 		next = entry->next;
 		bool unsent = entry->end > forwarded;
 		entry->torn = unsent && torn;
-		entry->asked_again = false;
+		entry->asked_again = entry->ended = false;
 		if ((unsent && !torn) || entry->kind >= ENTRY_REPLAY)
 			ledger_forget(ledger, entry);
 	}

@@ -36,10 +36,11 @@ struct entry {
 	uint64_t end;      /* where its line ends among the bytes forwarded to the daemon */
 	bool torn;         /* of its line only a part was forwarded */
 	bool asked_again;  /* on this connection, by us */
+	bool ended;        /* LISTEN: by the daemon, which the client has not been told */
 	bool acknowledged; /* LISTEN: the client knows that it is open */
 	size_t id_len, text_len;
-	char bytes
-		[]; /* the id as written; then text: for kinds that are asked again the line without its end, else the URI or level */
+	/* The id as written, then the text: for kinds that are asked again the line without its end, else the URI or level. */
+	char bytes[];
 };
 
 struct subscription {

@@ -8,9 +8,10 @@
 #include "proto/errors.h"
 #include "proto/jsonrpc.h"
 
-#define ANSWER_MS 30000    /* for starting the daemon, and its answer to mcp/attach */
-#define PROVEN_MS 5000     /* a connection that lasts so long was of use */
-#define MAX_EARLY_LOSSES 3 /* a daemon that is just leaving */
+#define ANSWER_MS 30000      /* for starting the daemon, and its answer to mcp/attach */
+#define PROVEN_MS 5000       /* a connection that lasts so long was of use */
+#define MAX_EARLY_LOSSES 3   /* a daemon that is just leaving */
+#define LISTEN_ENDED_MS 2000 /* a daemon that ends subscriptions and stays that long, stays */
 #define PAUSE_FIRST_MS 50
 #define PAUSE_MAX_MS 5000
 
@@ -149,11 +150,28 @@ static void try_again(struct bridge *bridge)
 	bridge->failures++;
 }
 
+/* Tells the client that a request of its is not answered, and forgets it. */
+static void end_request(struct bridge *bridge, struct entry *entry)
+{
+	bool sent = !entry->torn && !entry_is_asked_again(entry);
+	if (entry->kind < ENTRY_REPLAY)
+		talk_error(bridge, entry_id(entry), "Transport closed", sent);
+	ledger_forget(&bridge->ledger, entry);
+}
+
+/* There will be no daemon any more: also what would have been asked again is not answered. */
+static void end_without_daemon(struct bridge *bridge, enum bridge_status status)
+{
+	while (bridge->ledger.asked && bridge->attached)
+		end_request(bridge, bridge->ledger.asked);
+	bridge_end(bridge, status);
+}
+
 /* No daemon, or one that does not want us: the first time that is the end, later it is waited for. */
 static void give_up(struct bridge *bridge, enum bridge_status status)
 {
 	if (!bridge->attached || reach_now_ms() - bridge->lost_at_ms >= bridge->wait_ms)
-		bridge_end(bridge, bridge->attached && status == STATUS_NO_DAEMON ? STATUS_LOST : status);
+		end_without_daemon(bridge, bridge->attached && status == STATUS_NO_DAEMON ? STATUS_LOST : status);
 	else
 		try_again(bridge);
 }
@@ -252,6 +270,7 @@ void link_attach_answered(struct bridge *bridge, struct span line)
 	bridge->daemon_ended = false;
 	bridge->attached = true;
 	bridge->proven = false;
+	bridge->listen_ended_ms = 0;
 	if (!bridge->ledger.initialize.len) {
 		open_up(bridge);
 		return;
@@ -292,6 +311,7 @@ static void begin_settling(struct bridge *bridge)
 		bridge->lost_at_ms = now;
 	uint64_t forwarded = lane_forwarded(&bridge->up);
 	enum lane_torn torn = lane_rewind(&bridge->up);
+	bridge->torn = torn == LANE_TORN;
 	ledger_lost(&bridge->ledger, forwarded, torn == LANE_TORN_LAST);
 	/* The client's reader must find the next line's beginning. */
 	if (lane_cut(&bridge->down))
@@ -357,9 +377,10 @@ static void step_settle(struct bridge *bridge)
 		entry = bridge->half_closed ? ledger->asked : ledger_next_unanswered(ledger);
 		if (!entry)
 			break;
-		if (entry->kind != ENTRY_LISTEN || !bridge->half_closed)
-			talk_error(bridge, entry_id(entry), "Transport closed", !entry->torn);
-		ledger_forget(ledger, entry);
+		if (entry->kind == ENTRY_LISTEN && bridge->half_closed)
+			ledger_forget(ledger, entry); /* it has ended with the client's input */
+		else
+			end_request(bridge, entry);
 	}
 	while (own_unsent(&bridge->down_own) < OWN_ENOUGH && (entry = ledger_next_withdrawn(ledger)))
 		withdraw(bridge, entry_id(entry));
@@ -369,10 +390,45 @@ static void step_settle(struct bridge *bridge)
 		bridge_end(bridge, bridge->status);
 	} else if (ledger->initialize_lost) {
 		complain("the client's handshake was too long to be kept, and cannot be made again");
-		bridge_end(bridge, STATUS_LOST);
+		end_without_daemon(bridge, STATUS_LOST);
 	} else {
 		try_again(bridge);
 	}
+}
+
+/* The daemon stays, and has ended subscriptions all the same: the client is told now. */
+static void tell_listens_ended(struct bridge *bridge)
+{
+	struct ledger *ledger = &bridge->ledger;
+	bridge->listen_ended_ms = 0;
+	for (struct entry *entry = ledger->asked, *next; entry; entry = next) {
+		struct buf result = BUF_INIT;
+		next = entry->next;
+		if (!entry->ended)
+			continue;
+		buf_add_text(&result,
+			     "{\"resultType\":\"complete\",\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":");
+		buf_add_span(&result, entry_id(entry));
+		buf_add_text(&result, "}}");
+		jsonrpc_write_result(&bridge->down_own.lines, entry_id(entry), buf_span(&result));
+		if (buf_failed(&result))
+			bridge_end_of_memory(bridge);
+		buf_done(&result);
+		ledger_forget(ledger, entry);
+	}
+}
+
+int64_t link_at_ms(const struct bridge *bridge)
+{
+	if (bridge->phase == PHASE_END)
+		return 0;
+	if (bridge->phase == PHASE_OPEN)
+		return bridge->listen_ended_ms ? bridge->listen_ended_ms + LISTEN_ENDED_MS : 0;
+	bool clock = bridge->phase == PHASE_PAUSE || bridge->phase == PHASE_REACH || bridge->phase == PHASE_ATTACH;
+	int64_t at = clock ? bridge->at_ms : 0;
+	/* When lines that wait begin to be refused. */
+	int64_t refuse = bridge->lost_at_ms && !link_refuses(bridge) ? bridge->lost_at_ms + bridge->wait_ms / 2 : 0;
+	return refuse && (!at || refuse < at) ? refuse : at;
 }
 
 void link_step(struct bridge *bridge)
@@ -394,6 +450,8 @@ void link_step(struct bridge *bridge)
 		break;
 	case PHASE_OPEN:
 		replay(bridge);
+		if (bridge->listen_ended_ms && now >= bridge->listen_ended_ms + LISTEN_ENDED_MS)
+			tell_listens_ended(bridge);
 		break;
 	case PHASE_SETTLE:
 		step_settle(bridge);

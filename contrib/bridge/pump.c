@@ -135,7 +135,7 @@ static void pass_end(struct bridge *bridge)
 	if (bridge->phase == PHASE_OPEN && !bridge->replaying && own_unsent(&bridge->up_own) == 0) {
 		bridge->half_closed = true;
 		shutdown(bridge->fd, SHUT_WR);
-	} else if (bridge->phase != PHASE_OPEN && bridge->phase != PHASE_SETTLE &&
+	} else if (bridge->attached && bridge->phase != PHASE_OPEN && bridge->phase != PHASE_SETTLE &&
 		   !ledger_answers_due(&bridge->ledger)) {
 		bridge_end(bridge, STATUS_CLOSED);
 	}
@@ -202,19 +202,17 @@ static void set_poll(struct pollfd *pollfd, int fd, int events)
 	pollfd->revents = 0;
 }
 
+static void earliest(int64_t *at, int64_t candidate)
+{
+	if (candidate && (!*at || candidate < *at))
+		*at = candidate;
+}
+
 static int timeout_ms(const struct bridge *bridge)
 {
-	int64_t at = 0, now = reach_now_ms();
-	if (bridge->phase == PHASE_PAUSE || bridge->phase == PHASE_REACH || bridge->phase == PHASE_ATTACH)
-		at = bridge->at_ms;
-	if (bridge->phase == PHASE_REACH && reach_at_ms(&bridge->reach) && reach_at_ms(&bridge->reach) < at)
-		at = reach_at_ms(&bridge->reach);
-	/* When waiting lines begin to be refused. */
-	int64_t refuse = bridge->lost_at_ms && bridge->phase != PHASE_OPEN && !link_refuses(bridge) ?
-				 bridge->lost_at_ms + bridge->wait_ms / 2 :
-				 0;
-	if (refuse && (!at || refuse < at))
-		at = refuse;
+	int64_t at = link_at_ms(bridge), now = reach_now_ms();
+	if (bridge->phase == PHASE_REACH)
+		earliest(&at, reach_at_ms(&bridge->reach));
 	if (!at)
 		return -1;
 	return at <= now ? 0 : at - now > INT32_MAX ? INT32_MAX : (int)(at - now);

@@ -58,7 +58,8 @@ static void request_of_client(struct bridge *bridge, struct span id, const struc
 {
 	enum entry_kind kind = kind_of(peek_value(&bridge->up_peek, PEEK_METHOD));
 	if (refused)
-		talk_error(bridge, id, part->dropped ? "Transport closed" : "Transport not connected", false);
+		talk_error(bridge, id, part->dropped && bridge->torn ? "Transport closed" : "Transport not connected",
+			   false);
 	else if (!ledger_ask(&bridge->ledger, kind, id, text_to_keep(bridge, kind, part), part->end))
 		bridge_end_of_memory(bridge);
 }
@@ -102,8 +103,10 @@ enum lane_verdict talk_up(void *arg, const struct lane_part *part)
 	if (part->first && part->last &&
 	    (ledger_is_full(&bridge->ledger) || own_unsent(&bridge->down_own) >= OWN_ENOUGH))
 		return LANE_WAIT;
-	if (part->first)
+	if (part->first) {
+		bridge->torn = false;
 		peek_begin(&bridge->up_peek);
+	}
 	while (rest.len > 0) {
 		bool message;
 		size_t n = peek_feed(&bridge->up_peek, rest, &message);
@@ -134,6 +137,13 @@ static enum lane_verdict answer_of_daemon(struct bridge *bridge, struct entry *e
 {
 	enum entry_kind kind = entry->kind;
 	bool done = peek_has(&bridge->down_peek, PEEK_RESULT) && !peek_has(&bridge->down_peek, PEEK_ERROR);
+	/* A daemon that is about to leave says so: the subscription goes on with the next one. */
+	if (kind == ENTRY_LISTEN && done && entry_is_asked_again(entry) && !bridge->half_closed) {
+		entry->ended = true;
+		if (!bridge->listen_ended_ms)
+			bridge->listen_ended_ms = reach_now_ms();
+		return LANE_DROP;
+	}
 	if (kind == ENTRY_INITIALIZE && done)
 		note_capabilities(bridge);
 	ledger_answered(&bridge->ledger, entry, done);

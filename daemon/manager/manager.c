@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "log.h"
 #include "manager/instance.h"
@@ -22,12 +23,16 @@ uint64_t manager_next_id(struct manager *m)
 struct manager *manager_new(const struct manager_options *options, const struct manager_callbacks *callbacks, void *arg)
 {
 	struct manager *m = xnew(struct manager);
+	struct timespec now;
 	m->loop = options->loop;
 	m->host = options->host;
 	m->curl = options->curl;
 	m->cache = tool_cache_new(options->cache_dir);
 	m->callbacks = *callbacks;
 	m->arg = arg;
+	/* A client that outlives its daemon may still answer a question of that one: no id is used by two in turn. */
+	clock_gettime(CLOCK_REALTIME, &now);
+	m->last_id = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
 	limits_init(&m->limits);
 	TAILQ_INIT(&m->instances);
 	TAILQ_INIT(&m->questions);
