@@ -234,7 +234,14 @@ void facade_use_task(struct request *r, const struct facade_message *fm)
 		facade_pass(r, fm);
 		return;
 	}
-	request_error(r, MCPD_E_INVALID_PARAMS, "Unknown task", SPAN_NONE);
+	struct span id = string_param(r, fm->m->params, "taskId");
+	if (!id.ptr)
+		return;
+	struct server *server = router_task_server(request_ipc(r)->options.router, session_id(fm->session), id);
+	if (server)
+		facade_forward(r, fm, server, fm->m->params);
+	else
+		request_error(r, MCPD_E_INVALID_PARAMS, "Unknown task", SPAN_NONE);
 }
 
 /* --- the log level --- */

@@ -419,3 +419,28 @@ def test_shutdown_ends_attached_clients(make_daemon):
     except Closed:
         raise AssertionError('the call was not answered')
     s.wait_eof()
+
+
+# -- tasks (2025-11-25)
+
+def test_tasks_of_one_server_are_their_clients(make_daemon):
+    d = make_daemon({'f': fake(tasks=True)})
+    a, b = legacy(d, 'f'), legacy(d, 'f')
+    made = a.call('tools/call', {'name': 'sleep', 'arguments': {'ms': 50, 'text': 'done'}, 'task': {}})
+    id = made['task']['taskId']
+    assert a.call('tasks/get', {'taskId': id})['taskId'] == id
+    assert b.fails('tasks/get', {'taskId': id}).code == -32602
+    assert b.call('tasks/list')['tasks'] == [] and [t['taskId'] for t in a.call('tasks/list')['tasks']] == [id]
+    assert a.call('tasks/result', {'taskId': id})['content'][0]['text'] == 'done'
+
+
+def test_the_union_finds_the_server_of_a_task(make_daemon):
+    d = make_daemon({'a': fake(), 'b': fake(tasks=True)})
+    wait_connected(d, 'a', 'b')
+    s = legacy(d)
+    assert s.opened['capabilities']['tasks']['requests']['tools']['call'] == {}
+    made = s.call('tools/call', {'name': 'b__sleep', 'arguments': {'ms': 50, 'text': 'done'}, 'task': {}})
+    id = made['task']['taskId']
+    assert s.call('tasks/result', {'taskId': id})['content'][0]['text'] == 'done'
+    assert s.fails('tasks/get', {'taskId': 'invented'}).code == -32602
+    assert legacy(d).fails('tasks/get', {'taskId': id}).code == -32602
