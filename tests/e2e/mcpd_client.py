@@ -89,10 +89,12 @@ class Pending:
 class Client:
     described = None                # openrpc.Described of the daemon under test
 
-    def __init__(self, path, timeout=TIMEOUT):
+    def __init__(self, path, timeout=TIMEOUT, sock=None):
+        """sock: a connection that there is already."""
         self.path = path
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.connect(str(path))        # without a timeout it waits where the backlog is full
+        self.sock = sock or socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        if sock is None:
+            self.sock.connect(str(path))    # without a timeout it waits where the backlog is full
         self.sock.settimeout(timeout)
         self.unfinished = []        # pieces of a line whose newline has not come
         self.eof = False
