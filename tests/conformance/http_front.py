@@ -9,7 +9,8 @@ HTTP response it belongs to.
 - Before 2026-07-28 (a session): `initialize` starts a process, which lives until the DELETE of its session. An answer goes to the POST
   with its id; what the server says by itself goes to the newest POST that still waits, else to the GET stream, else it is
   kept for one.
-- From 2026-07-28 on (no session): one process for each POST, ended with its response. Where the answer is an error and comes first, the
+- From 2026-07-28 on (no session): one process for each POST, ended with its response; or, with together=True, one for all of them, as of a
+  client on stdio, where a response that the client leaves is a request cancelled. Where the answer is an error and comes first, the
   response has the HTTP status of its code (STATUS), as that revision wants it.
 
 Of what is HTTP's alone, and never seen behind stdio, there is: only requests to this machine by name are served, and the version
@@ -62,10 +63,13 @@ class Program:
         self.send(message)
 
     def forget(self, response):
+        """True: it has not been answered."""
         with self.lock:
+            before = len(self.waiting)
             self.waiting = {k: r for k, r in self.waiting.items() if r is not response}
             if self.listener is response:
                 self.listener = None
+            return len(self.waiting) < before
 
     def listen(self, response):
         with self.lock:
@@ -98,12 +102,17 @@ class Program:
                     self.front.problems.append('an answer to nothing: %r' % line[:400])
                 else:
                     response.answer(line, message)
-            elif self.waiting:
-                next(reversed(self.waiting.values())).event(line)
+            elif response := self._listening(message) or next(reversed(self.waiting.values()), None):
+                response.event(line)
             elif self.listener:
                 self.listener.event(line)
             else:
                 self.kept.append(line)
+
+    def _listening(self, message):
+        """The response to the subscriptions/listen that a notification belongs to."""
+        id = ((message.get('params') or {}).get('_meta') or {}).get('io.modelcontextprotocol/subscriptionId')
+        return self.waiting.get(json.dumps(id))
 
     def close(self):
         """Ends its input, and waits for its end."""
@@ -254,15 +263,18 @@ class Handler(BaseHTTPRequestHandler):
         if program is None:
             return
         headers = [('Mcp-Session-Id', name)] if name else []
+        together = program is self.server.front.everybodys
         if 'method' in message and 'id' in message:
             response = Response(self, headers, errors_have_status=name is None)
             program.request(json.dumps(message['id']), response, body)
             response.wait()
-            program.forget(response)
+            if program.forget(response) and together:
+                program.send(json.dumps({'jsonrpc': '2.0', 'method': 'notifications/cancelled',
+                                         'params': {'requestId': message['id']}}).encode())
         else:
             program.send(body)
             self.reply(202, headers=headers)
-        if name is None:
+        if name is None and not together:
             program.close()
 
     def program_for(self, message):
@@ -274,17 +286,20 @@ class Handler(BaseHTTPRequestHandler):
             name, program = uuid.uuid4().hex, Program(self.server.front)
             self.server.front.sessions[name] = program
             return name, program
-        return None, None if self.version_differs(message) else Program(self.server.front)
+        if self.version_differs(message):
+            return None, None
+        return None, self.server.front.everybodys or Program(self.server.front)
 
 
 class HttpFront(ThreadingHTTPServer):
     daemon_threads = False          # server_close() waits for what is still being answered
 
-    def __init__(self, command, env=None, stderr=subprocess.DEVNULL):
+    def __init__(self, command, env=None, stderr=subprocess.DEVNULL, together=False):
         super().__init__(('127.0.0.1', 0), Handler)
         self.command, self.env, self.stderr = command, env, stderr
         self.front = self
         self.sessions, self.problems = {}, []
+        self.everybodys = Program(self) if together else None
         self.url = 'http://127.0.0.1:%d/mcp' % self.server_port
         threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
 
@@ -293,7 +308,6 @@ class HttpFront(ThreadingHTTPServer):
 
     def __exit__(self, *exc):
         self.shutdown()
-        for program in list(self.sessions.values()):
+        for program in [*self.sessions.values(), *([self.everybodys] if self.everybodys else [])]:
             program.close()
-        self.sessions = {}
         self.server_close()

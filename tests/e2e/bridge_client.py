@@ -112,7 +112,7 @@ class Agent(Client):
         self.notify('notifications/cancelled', {'requestId': pending.id, **({'reason': reason} if reason else {})})
 
     def _answer(self, line, message):
-        if self.may_cross and json.dumps(message.get('id')) in self.given_up:
+        if self.may_cross and json.dumps(message.get('id')) in self.given_up - self.in_flight.keys():
             self.given_up.discard(json.dumps(message['id']))
         elif self.strays is not None and json.dumps(message.get('id')) not in self.in_flight:
             self.strays.append(message)

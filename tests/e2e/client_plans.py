@@ -113,6 +113,7 @@ def prefixed(steps, server):
 # -- comparing
 
 TIME = re.compile(r'created at [0-9: APM]+')
+TASK = re.compile(r'^[0-9a-f]{32}$')
 
 
 def masked(value):
@@ -124,7 +125,7 @@ def masked(value):
         return value
     if isinstance(value, list):
         return [masked(v) for v in value]
-    return TIME.sub('created at <time>', value) if isinstance(value, str) else value
+    return TASK.sub('<task>', TIME.sub('created at <time>', value)) if isinstance(value, str) else value
 
 
 MODERN_ONLY = ('resultType', 'ttlMs', 'cacheScope')
@@ -132,6 +133,8 @@ SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
 LIST_OF = {'tools': 'tools', 'prompts': 'prompts', 'resources': 'resources', 'templates': 'resourceTemplates'}
 # Answers that differ from process to process.
 ANY_RESULT = {'get-env'}
+EVERYTHINGS_OWN = {step.get('name', step.get('uri', step.get('method'))) for step in EVERYTHING}
+NOWHERE = {'demo://nothing/here', 'test://nothing'}
 # Of these there are several at once while a call is cancelled, and how many depends on time.
 CHANGING = {'waits', 'demo://resource/dynamic/blob/2'}
 
@@ -170,11 +173,15 @@ class Run:
             if line['step'] in ('info', 'list', 'end', 'ping'):
                 continue
             of = self.short(line.get('of'))
-            outcome = self.outcome(line, of)
-            found.append(('%s %s' % (line['step'], of), outcome, [question(q) for q in line['questions']]))
+            # The everything server asks for roots by itself, a while after the handshake.
+            questions = [question(q) for q in line['questions'] if q['method'] != 'roots/list' or of not in EVERYTHINGS_OWN]
+            found.append(('%s %s' % (line['step'], of), self.outcome(line, of), questions))
         return found
 
     def outcome(self, line, of):
+        if of in NOWHERE:
+            # Among all servers these are no server's words: nobody has it.
+            return 'error', line['error']['code'] in (-32002, -32602)
         if 'error' in line:
             return 'error', {k: v for k, v in line['error'].items() if v is not None}
         result = masked(plain(line['result']))

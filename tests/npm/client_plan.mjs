@@ -49,7 +49,7 @@ export async function runPlan(sdk) {
 	const word = async name => (await sdk.call(client, { name, arguments: {} })).content[0].text;
 	const noted = async wanted => {
 		while (!notes.some(wanted)) {
-			const more = await Promise.race([new Promise(done => arrived.push(() => done(true))), pause(20000)]);
+			const more = await Promise.race([new Promise(done => arrived.push(() => done(true))), pause(10000)]);
 			if (!more) throw new Error('the notification did not come');
 		}
 	};
