@@ -41,6 +41,7 @@ class Program:
         self.front = front
         self.lock = threading.Lock()
         self.waiting = {}           # id as JSON text -> Response, the newest last
+        self.forgotten = set()      # ids whose clients have gone
         self.listener = None        # the GET stream
         self.kept = []
         self.proc = subprocess.Popen(front.command, env=front.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -65,11 +66,13 @@ class Program:
     def forget(self, response):
         """True: it has not been answered."""
         with self.lock:
-            before = len(self.waiting)
-            self.waiting = {k: r for k, r in self.waiting.items() if r is not response}
+            keys = [k for k, r in self.waiting.items() if r is response]
+            for key in keys:
+                del self.waiting[key]
+                self.forgotten.add(json.loads(key))
             if self.listener is response:
                 self.listener = None
-            return len(self.waiting) < before
+            return bool(keys)
 
     def listen(self, response):
         with self.lock:
@@ -98,9 +101,9 @@ class Program:
         with self.lock:
             if 'method' not in message:
                 response = self.waiting.pop(json.dumps(message.get('id')), None)
-                if response is None:
+                if response is None and message.get('id') not in self.forgotten:
                     self.front.problems.append('an answer to nothing: %r' % line[:400])
-                else:
+                elif response:
                     response.answer(line, message)
             elif response := self._listening(message) or next(reversed(self.waiting.values()), None):
                 response.event(line)

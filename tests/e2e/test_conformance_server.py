@@ -49,6 +49,9 @@ PAIRS = [(OLD, 'legacy'), (OLD, 'modern'), (NEW, 'modern'), (NEW, 'legacy')]
 HEADERS = 'HTTP headers that mirror the body are not seen behind stdio'
 STREAMS = 'there are no event streams to take up again behind stdio'
 OPENING = 'the official SDK judges the first message of a connection otherwise than the later ones'
+KEYS = 'a legacy server asks without names: the keys of the questions are mcpd\'s'
+ONE_BY_ONE = 'a legacy server asks one question at a time'
+TOLD_ALL = 'a legacy server was told once what clients can: it asks, is refused, and answers as it likes'
 ALONE = 'without mcpd each request has a server of its own'
 
 # (scenario, check) -> reason, by pair or for a wire version; what only the control does not pass is in CONTROL.
@@ -59,6 +62,13 @@ KNOWN = {
         ('http-header-validation', 'sep-2243-server-reject-error-code'): HEADERS,
         **{('http-custom-header-server-validation', 'sep-2243-server-' + check): HEADERS for check in (
             'no-xmcp-tool', 'decode-base64', 'validate-param-match', 'reject-invalid-param-chars', 'reject-param-mismatch')},
+    },
+    (NEW, 'legacy'): {
+        ('input-required-result-basic-elicitation', 'sep-2322-elicitation-incomplete'): KEYS,
+        ('input-required-result-ignore-extra-params', 'sep-2322-ignore-unexpected-params'): KEYS,
+        ('input-required-result-multiple-input-requests', 'sep-2322-multiple-inputs-incomplete'): ONE_BY_ONE,
+        ('server-stateless', 'sep-2575-server-rejects-undeclared-capability'): TOLD_ALL,
+        ('server-stateless', 'sep-2575-missing-capability-http-400'): TOLD_ALL,
     },
 }
 CONTROL = {
@@ -93,10 +103,10 @@ def daemon(npm):
 
 @pytest.fixture(scope='module')
 def outcome(daemon, tmp_path_factory):
-    """outcome(wire, era): what the suite found of that pair; it runs when it is first asked for."""
+    """outcome(wire, era): what the suite found of that pair; it runs when it is first asked for. again: of one scenario, anew."""
     known = {}
 
-    def run(wire, era):
+    def run(wire, era, *which):
         if DIRECT:
             command, env = [harness.node(), str(REFERENCE), era], None
         else:
@@ -104,14 +114,17 @@ def outcome(daemon, tmp_path_factory):
         folder = tmp_path_factory.mktemp('%s-%s' % (wire, era))
         # A legacy server's question waits on the connection of the call that it belongs to.
         with HttpFront(command, env=env, together=(wire, era) == (NEW, 'legacy')) as front:
-            done = suite('server', '--url', front.url, '--suite', 'all', '--spec-version', wire, '--output-dir', str(folder))
+            done = suite('server', '--url', front.url, *(which or ('--suite', 'all')), '--spec-version', wire,
+                         '--output-dir', str(folder))
         checks = {}
         for file in folder.rglob('checks.json'):
             name = re.fullmatch(r'server-(.+?)-\d{4}-\d\d-\d\dT.*', file.parent.name).group(1)
             checks[name] = json.loads(file.read_text())
         return Outcome(checks, front.problems, done.stdout)
 
-    def get(wire, era):
+    def get(wire, era, again=None):
+        if again:
+            return run(wire, era, '--scenario', again)
         if (wire, era) not in known:
             known[wire, era] = run(wire, era)
         return known[wire, era]
@@ -130,11 +143,16 @@ def possible(wire, era):
 @pytest.mark.parametrize('wire, era, scenario', [(w, e, s) for w, e in PAIRS for s in SCENARIOS[w]])
 def test_scenario(outcome, wire, era, scenario):
     possible(wire, era)
-    checks = outcome(wire, era).checks.get(scenario)
-    assert checks, outcome(wire, era).output[-8000:]
-    bad = {c['id']: c.get('errorMessage') for c in checks if c['status'] not in ('SUCCESS', 'INFO', 'SKIPPED')}
     expected = {check for name, check in known(wire, era) if name == scenario}
-    assert set(bad) == expected, json.dumps([c for c in checks if c['id'] in set(bad) ^ expected], indent=1)[:8000]
+    # The suite gives half a second to some things, which is little on a busy machine: hence more than one chance.
+    for chance in range(3):
+        found = outcome(wire, era, again=scenario if chance else None)
+        checks = found.checks.get(scenario)
+        assert checks, found.output[-8000:]
+        bad = {c['id'] for c in checks if c['status'] not in ('SUCCESS', 'INFO', 'SKIPPED')}
+        if bad == expected:
+            break
+    assert bad == expected, json.dumps([c for c in checks if c['id'] in bad ^ expected], indent=1)[:8000]
     # A scenario that finds nothing to check has not passed; that all messages were of the right shape is a check of every one.
     good = [c['id'] for c in checks if c['status'] == 'SUCCESS' and c['id'] != 'wire-schema-valid']
     assert good or expected, checks
