@@ -130,13 +130,14 @@ def masked(value):
 
 MODERN_ONLY = ('resultType', 'ttlMs', 'cacheScope')
 SERVER_INFO = 'io.modelcontextprotocol/serverInfo'
+SCHEMES = {'everything__': 'demo://', 'reference__': 'test://'}
 LIST_OF = {'tools': 'tools', 'prompts': 'prompts', 'resources': 'resources', 'templates': 'resourceTemplates'}
 # Answers that differ from process to process.
 ANY_RESULT = {'get-env'}
 EVERYTHINGS_OWN = {step.get('name', step.get('uri', step.get('method'))) for step in EVERYTHING}
 NOWHERE = {'demo://nothing/here', 'test://nothing'}
-# Of these there are several at once while a call is cancelled, and how many depends on time.
-CHANGING = {'waits', 'demo://resource/dynamic/blob/2'}
+# Answers that differ from run to run: `waits` is polled, and how often depends on time.
+CHANGING = {'get-env', 'waits', 'demo://resource/dynamic/blob/2', 'simulate-research-query'}
 
 
 def plain(result):
@@ -200,13 +201,17 @@ class Run:
             items = [item for item in items if item['name'].startswith(self.prefix)]
             for item in items:
                 item['name'] = self.short(item['name'])
+        elif self.prefix:
+            scheme = SCHEMES[self.prefix]
+            items = [item for item in items if item.get('uri', item.get('uriTemplate')).startswith(scheme)]
         return {item['name']: item for item in items}
 
     def one(self, step):
         return next(line for line in self.lines if line['step'] == step)
 
-    def notes(self):
-        """What was notified, without repetitions that a burst may have: log messages in order, and the set of the rest."""
+    def notes(self, awaited, without=None):
+        """What was notified: log messages in order, but those that begin with `without`; and of what the plan waits for the set,
+        as a burst may be told once or more often."""
         logs, changes, seen = [], set(), []
         for line in self.lines:
             fresh = line.get('notes') or []
@@ -216,8 +221,9 @@ class Run:
             for note in fresh:
                 params = {k: v for k, v in (note.get('params') or {}).items() if k != '_meta'}
                 if note['method'] == 'notifications/message':
-                    if params.get('logger') != 'everything-server':
-                        logs.append(re.sub(r'^.*[- ]level[- ]message$', '<any>', str(params['data'])))
-                elif note['method'] != 'notifications/tasks/status':
+                    text = re.sub(r'^.*[- ]level[- ]message$', '<any>', str(params['data']))
+                    if params.get('logger') != 'everything-server' and not (without and text.startswith(without)):
+                        logs.append(text)
+                elif note['method'] in awaited:
                     changes.add((note['method'], params.get('uri')))
         return logs, changes

@@ -147,14 +147,20 @@ def test_lists(pair, client, server, mode):
     bridged, direct = pair
     for what in plans.LIST_OF:
         for nth in range(2 if server == 'reference' else 1):
-            assert bridged.list(what, nth) == direct.list(what, nth)
+            got, wanted = bridged.list(what, nth), direct.list(what, nth)
+            for item in [] if same_era(client, server) else [*got.values(), *wanted.values()]:
+                item.pop('execution', None)         # SDK 2.x shows it in one of its eras only
+            assert got == wanted
 
 
 @combinations
 def test_notifications(pair, client, server, mode):
     """Log messages in their order, list changes and resource updates."""
     bridged, direct = pair
-    assert bridged.notes() == direct.notes()
+    awaited = {step['method'] for step in SERVERS[server] if step['op'] == 'await'}
+    # What a legacy server says of a subscription belongs to no request of a modern client.
+    without = None if same_era(client, server) else 'Received '
+    assert bridged.notes(awaited, without) == direct.notes(awaited, without)
 
 
 @combinations
@@ -176,8 +182,16 @@ def test_byte_for_byte(pair, client, server, mode):
     wanted = dict_of_lists(direct.transcript.raw_results(direct.short))
     assert got.keys() == wanted.keys()
     for key in wanted:
-        if key[1] not in plans.ANY_RESULT | plans.CHANGING and not any(b'created at' in raw for raw in wanted[key]):
+        others_words = mode == 'aggregate' and key[1] in plans.NOWHERE
+        if not others_words and key[1] not in plans.CHANGING and not any(b'created at' in raw for raw in wanted[key]):
             assert got[key] == wanted[key], key
+
+
+@pytest.mark.parametrize('client, server', [(c, s) for c in CLIENTS for s in SERVERS if same_era(c, s)])
+def test_lists_byte_for_byte(bench, client, server):
+    """Each item of each list arrives as the server wrote it."""
+    bridged, direct = bench.bridged[client].result()[server, 'single'], bench.directly[client, server].result()
+    assert bridged.transcript.raw_items() == direct.transcript.raw_items()
 
 
 def dict_of_lists(pairs):

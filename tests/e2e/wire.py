@@ -6,6 +6,8 @@ import rawjson
 
 # Requests whose results are the server's own bytes.
 SERVERS_OWN = {'tools/call': 'name', 'prompts/get': 'name', 'resources/read': 'uri', 'completion/complete': None}
+LISTS = {'tools/list': 'tools', 'prompts/list': 'prompts', 'resources/list': 'resources',
+         'resources/templates/list': 'resourceTemplates'}
 
 
 class Transcript:
@@ -39,6 +41,11 @@ class Transcript:
             name = request['params'].get(SERVERS_OWN[method])
             found.append(((method, short(name)), rawjson.raw(line, member)))
         return found
+
+    def raw_items(self):
+        """[(the list's method, raw bytes of its items)] of all lists that the client asked for."""
+        return [(request['method'], rawjson.elements(rawjson.raw(line, 'result', LISTS[request['method']])))
+                for request, line in self.exchanges() if request['method'] in LISTS]
 
     def progress(self, short):
         """{tool: [params without the token]} of what was reported for each call that wanted it."""
