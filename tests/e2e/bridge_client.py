@@ -114,7 +114,7 @@ class Agent(Client):
     def _answer(self, line, message):
         if self.may_cross and json.dumps(message.get('id')) in self.given_up - self.in_flight.keys():
             self.given_up.discard(json.dumps(message['id']))
-        elif self.strays is not None and json.dumps(message.get('id')) not in self.in_flight:
+        elif self.strays is not None and message.get('id') is not None and json.dumps(message['id']) not in self.in_flight:
             self.strays.append(message)
         else:
             super()._answer(line, message)

@@ -64,6 +64,10 @@ def node():
     return str(found[0]) if found else None
 
 
+# Most of the start of a Node.js program is compiling it: with this in the environment it is done once.
+NODE_CACHE = {'NODE_COMPILE_CACHE': str(NODE_MODULES / '.cache')}
+
+
 def npm_server(package, *args, **members):
     """A definition that runs a package's program from tests/npm, e.g. '@modelcontextprotocol/server-everything'."""
     folder = NODE_MODULES / package

@@ -11,6 +11,7 @@ The clients and what they do are in tests/npm/client_*.mjs and client_plans.py. 
 """
 
 import json
+import os
 import subprocess
 from collections import namedtuple
 from concurrent.futures import ThreadPoolExecutor
@@ -61,7 +62,8 @@ class Bench:
         self.bridged = {}
         for client, (_, era) in CLIENTS.items():
             self.daemons[client] = harness.Daemon(
-                {'everything': {**everything(), 'roots': plans.ROOTS}, 'reference': reference('modern')}, start=False)
+                {'everything': {**everything(), 'roots': plans.ROOTS}, 'reference': reference('modern')}, env=harness.NODE_CACHE,
+                start=False)
             self.bridged[client] = self.pool.submit(self.through_bridge, client)
         for client, server in sorted(set((YARDSTICK[key], key[1]) for key in YARDSTICK)):
             self.directly[client, server] = self.pool.submit(self.direct, client, server)
@@ -71,8 +73,8 @@ class Bench:
         tap = self.folder / (name + '.wire')
         order = {'command': harness.PYTHON, 'args': [str(TAP), str(tap), *command], 'env': env, 'era': era,
                  'capabilities': plans.CAPABILITIES, 'roots': plans.ROOTS, 'steps': steps}
-        done = subprocess.run([harness.node(), str(NPM / driver)], input=json.dumps(order), stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE, encoding='utf-8', timeout=200)
+        done = subprocess.run([harness.node(), str(NPM / driver)], env={**os.environ, **harness.NODE_CACHE}, input=json.dumps(order),
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE, encoding='utf-8', timeout=200)
         data = tap.read_bytes() if tap.exists() else b''
         assert done.returncode == 0, '%s\n%s\n%s' % (done.stderr[-4000:], done.stdout[-2000:], data[-4000:].decode(errors='replace'))
         return [json.loads(line) for line in done.stdout.split('\n') if line], Transcript(data)

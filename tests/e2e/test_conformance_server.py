@@ -83,8 +83,7 @@ Outcome = namedtuple('Outcome', 'checks problems output')
 
 
 def suite(*args, timeout=200):
-    # The suite is started often, and most of its start is compiling it.
-    env = {**os.environ, 'NODE_COMPILE_CACHE': str(harness.NODE_MODULES / '.cache')}
+    env = {**os.environ, **harness.NODE_CACHE}
     return subprocess.run([harness.node(), str(SUITE), *args], env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                           stderr=subprocess.STDOUT, text=True, timeout=timeout)
 

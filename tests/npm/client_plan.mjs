@@ -49,8 +49,10 @@ export async function runPlan(sdk) {
 	const word = async name => (await sdk.call(client, { name, arguments: {} })).content[0].text;
 	const noted = async wanted => {
 		while (!notes.some(wanted)) {
-			const more = await Promise.race([new Promise(done => arrived.push(() => done(true))), pause(10000)]);
-			if (!more) throw new Error('the notification did not come');
+			await new Promise((done, fail) => {
+				const timer = setTimeout(() => fail(new Error('the notification did not come')), 10000);
+				arrived.push(() => { clearTimeout(timer); done(); });
+			});
 		}
 	};
 
