@@ -43,8 +43,8 @@ class Agent(Client):
         else:
             self.close()
 
-    def close(self, status=0):
-        """Ends its input, reads what is still due, and waits for its end."""
+    def close(self, *statuses):
+        """Ends its input, reads what is still due, and waits for its end, with one of the statuses (default: 0)."""
         if self.proc.returncode is not None:
             return
         try:
@@ -56,7 +56,7 @@ class Agent(Client):
             self.proc.wait(TIMEOUT)
         finally:
             self._reap()
-        assert self.proc.returncode == status, 'mcpd-bridge ended with %s: %s' % (self.proc.returncode, self.stderr.text[-4000:])
+        assert self.proc.returncode in (statuses or (0,)), 'mcpd-bridge ended with %s: %s' % (self.proc.returncode, self.stderr.text[-4000:])
 
     def kill(self):
         """The agent and its bridge at once, in the middle of whatever it does."""

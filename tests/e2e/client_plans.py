@@ -191,6 +191,10 @@ class Run:
         if isinstance(result, dict):
             # Which of them an SDK still reports when the answer is right behind is its own affair: see progress().
             result.pop('reports', None)
+            if self.prefix and 'listed' in result:
+                raise AssertionError('the union of all servers has no list of tasks')
+            if result.pop('listed', True) is not True:
+                raise AssertionError('a task of its own is not in its list')
         return 'result', result
 
     def list(self, what, nth=0):

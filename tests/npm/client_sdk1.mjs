@@ -27,7 +27,8 @@ await runPlan({
 			if (message.type === 'error') throw message.error;
 		}
 		const again = await tasks.getTaskResult(id, CallToolResultSchema);
-		const listed = (await tasks.listTasks()).tasks.map(t => t.taskId);
-		return { seen, result, again, own: (await tasks.getTask(id)).status, listed: listed.includes(id) };
+		const canList = client.getServerCapabilities().tasks.list;
+		const listed = canList && (await tasks.listTasks()).tasks.some(t => t.taskId === id);
+		return { seen, result, again, own: (await tasks.getTask(id)).status, ...(canList && { listed }) };
 	},
 });
