@@ -178,6 +178,23 @@ def test_the_official_sdks_modern_server(npm, http_server, make_daemon, how):
                     if e['method'] == 'notifications/resources/updated']
 
 
+def test_M4_a_subscription_outlives_the_restart_of_an_http_server(npm, http_server, make_daemon):
+    server = http_server(MODERN, LEGACY='reject')
+    daemon = make_daemon({'sdk': {'type': 'http', 'url': server.url()}})
+    with daemon.client() as c:
+        c.wait_state('sdk', 'connected')
+        c.subscribe('notifications', server='sdk')
+        assert subscribe(c, 'note://one', 'sdk').wait().result == {}
+        server.stop()
+        server.start()
+
+        def told():
+            c.tool('sdk', 'touch', {'uri': 'note://one'}).wait()      # which may meet nobody, or come too early
+            return c.take_events('events/notification')
+        event = wait_for(told)[0]
+        assert event['method'] == 'notifications/resources/updated' and event['params']['uri'] == 'note://one'
+
+
 def test_server_everything_of_the_legacy_era(npm, make_daemon):
     daemon = make_daemon({'everything': npm_server('@modelcontextprotocol/server-everything')})
     uri = 'demo://resource/static/document/features.md'

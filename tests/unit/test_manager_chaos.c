@@ -68,6 +68,35 @@ static struct server *some_server(void)
 	return n ? manager_at(f.m, pick((unsigned)n)) : NULL;
 }
 
+/* What is kept account of above, and what is about the process that is there. */
+static void start_other(struct outcome *o, struct server *server, int64_t timeout_ms)
+{
+	static const struct {
+		const char *method;
+		bool kept, this_process;
+	} kinds[] = {
+		{ "\"resources/subscribe\"", true, false },
+		{ "\"resources/subscribe\"", true, false },
+		{ "\"resources/unsubscribe\"", true, false },
+		{ "\"logging/setLevel\"", true, false },
+		{ "\"tasks/get\"", false, true },
+	};
+	void (*then)(struct outcome *) = o->then;
+	char params[16];
+	unsigned kind = pick(sizeof kinds / sizeof kinds[0]);
+	snprintf(params, sizeof params, "{\"uri\":\"%u\"}", pick(4));
+	*o = (struct outcome){ .name = "other", .then = then };
+	o->number = server_call(server, &(struct server_call_options){ .client = 1 + pick(N_CLIENTS),
+								       .method = span_of(kinds[kind].method),
+								       .params = span_of(params),
+								       .timeout_ms = timeout_ms,
+								       .kept = kinds[kind].kept,
+								       .this_process = kinds[kind].this_process,
+								       .done = outcome_done,
+								       .arg = o });
+	memset(params, 'x', sizeof params);
+}
+
 static void start_call(void)
 {
 	static const char *const tools[] = { "{\"name\":\"a\"}", "{\"name\":\"b\"}", "{}" };
@@ -79,7 +108,11 @@ static void start_call(void)
 	o->then = on_outcome;
 	call_servers[n_calls] = xstrdup(server_name(server));
 	calls[n_calls++] = o;
-	call_with(o, "call", server_name(server), 1 + pick(N_CLIENTS), "tools/call", tools[pick(3)], timeouts[pick(4)]);
+	if (pick(3))
+		call_with(o, "call", server_name(server), 1 + pick(N_CLIENTS), "tools/call", tools[pick(3)],
+			  timeouts[pick(4)]);
+	else
+		start_other(o, server, timeouts[pick(4)]);
 }
 
 static void cancel_call(void)
@@ -164,9 +197,30 @@ static void fail_one(struct fake_transport *fake, struct fake_sent *sent)
 	fake_fail(fake, sent, &replies[pick(sizeof replies / sizeof replies[0])]);
 }
 
+/* Of any stream that there has been, with some of what may have been asked for. */
+static void acknowledge(struct fake_transport *fake)
+{
+	struct fake_sent *listen = fake_last(fake, "subscriptions/listen");
+	if (!listen)
+		return;
+	struct buf params = BUF_INIT;
+	const char *comma = "";
+	buf_addf(&params, "{\"_meta\":{\"io.modelcontextprotocol/subscriptionId\":%s},\"notifications\":{", listen->id);
+	buf_add_text(&params, "\"resourceSubscriptions\":[");
+	for (unsigned uri = 0; uri < 4; uri++) {
+		if (pick(4) == 0)
+			continue;
+		buf_addf(&params, "%s\"%u\"", comma, uri);
+		comma = ",";
+	}
+	buf_add_text(&params, "]}}");
+	fake_notification(fake, "notifications/subscriptions/acknowledged", buf_span(&params).ptr);
+	buf_done(&params);
+}
+
 static void speak(struct fake_transport *fake)
 {
-	switch (pick(5)) {
+	switch (pick(9)) {
 	case 0:
 		fake_notification(fake, "notifications/tools/list_changed", NULL);
 		break;
@@ -182,6 +236,9 @@ static void speak(struct fake_transport *fake)
 		break;
 	case 4:
 		fake_notification(fake, "notifications/cancelled", "{\"requestId\":\"q\"}");
+		break;
+	default:
+		acknowledge(fake);
 		break;
 	}
 }
@@ -218,7 +275,8 @@ static void server_acts(void)
 			fake_time_out(fake, sent);
 		break;
 	default:
-		if (sent)
+		/* A stream is not often ended by its server. */
+		if (sent && (strcmp(sent->method, "subscriptions/listen") != 0 || pick(8) == 0))
 			fake_answer(fake, sent, good_answer(sent));
 	}
 }
