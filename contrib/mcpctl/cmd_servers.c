@@ -59,7 +59,7 @@ static void cell_memory(struct table *table, struct span bytes)
 {
 	int64_t number;
 	if (json_int64(bytes, &number) < 0)
-		table_cell(table, SPAN_LIT(""), COLOUR_NONE);
+		cell_text(table, SPAN_NONE, COLOUR_NONE);
 	else
 		cell_number(table, "%.0f MiB", (double)number / (1 << 20));
 }
@@ -68,7 +68,7 @@ static void cell_cpu(struct table *table, struct span ms)
 {
 	int64_t number;
 	if (json_int64(ms, &number) < 0)
-		table_cell(table, SPAN_LIT(""), COLOUR_NONE);
+		cell_text(table, SPAN_NONE, COLOUR_NONE);
 	else
 		cell_number(table, "%.1f s", (double)number / 1000);
 }

@@ -103,10 +103,10 @@ def test_shutdown(d):
 def test_servers(d):
     text = said(ready(d).mcpctl('servers'))
     table = {row[0]: row for row in rows(text)}
-    assert table['NAME'] == ['NAME', 'STATE', 'TRANSPORT', 'SHARING', 'PID', 'TOOLS', 'SERVER']
+    assert table['NAME'] == ['NAME', 'STATE', 'TRANSPORT', 'SHARING', 'PID', 'MEMORY', 'CPU', 'TOOLS', 'SERVER']
     assert table['time'][1] == 'connected' and table['time'][4] == str(d.servers('mcpd-time-server')[0].pid)
     assert table['lazy'][1] == 'idle'
-    assert 'no-such-program' in table['broken'][6]
+    assert 'no-such-program' in table['broken'][8]
     assert '\033' not in text and table_fits(text)
     assert [s['name'] for s in json.loads(said(d.mcpctl('servers', '--json')))['servers']] == ['fake', 'time', 'broken',
                                                                                                'lazy']
