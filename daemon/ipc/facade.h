@@ -28,6 +28,8 @@ void facade_tell_list(struct ipc *ipc, struct server *server, enum server_list l
 void facade_tell_notification(struct ipc *ipc, const struct router_notification *notification);
 /* A listing that was waited for may be there. */
 void facade_listing_changed(struct ipc *ipc);
+/* Progress of the client's task, behind the answer of its call. */
+void facade_task_progress(struct session *session, struct span params);
 /* A question to the session's client, and its withdrawal. */
 void facade_ask(struct session *session, const struct client_question *question);
 void facade_withdraw(struct session *session, uint64_t question, const char *reason);

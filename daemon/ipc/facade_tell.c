@@ -126,6 +126,14 @@ void facade_tell_notification(struct ipc *ipc, const struct router_notification 
 	for_each(ipc, n->server, list_of(n) < SERVER_LIST_COUNT ? tell_list_change : tell_notification, n);
 }
 
+void facade_task_progress(struct session *s, struct span params)
+{
+	struct facade *f = facade_of(s);
+	/* 2025-11-25 "Tasks"; a modern client polls. */
+	if (f->version)
+		send(f, JSONRPC_METHOD("notifications/progress"), params);
+}
+
 /* --- questions --- */
 
 void facade_ask(struct session *s, const struct client_question *question)

@@ -92,6 +92,14 @@ static void on_call_end(void *arg, const struct call_info *info, const struct tr
 	control_tell_call(arg, info);
 }
 
+/* In the control dialect nothing comes behind the answer. */
+static void on_task_progress(void *arg, uint64_t client, struct span params)
+{
+	struct session *s = ipc_session(arg, client);
+	if (s && session_dialect(s) == &facade_dialect)
+		facade_task_progress(s, params);
+}
+
 static void ask(void *arg, const struct client_question *question)
 {
 	struct session *s = ipc_session(arg, question->client);
@@ -132,6 +140,7 @@ struct ipc *ipc_new(const struct ipc_options *options)
 		.on_listing = on_listing,
 		.on_log = on_log,
 		.on_notification = on_notification,
+		.on_task_progress = on_task_progress,
 		.on_call_end = on_call_end,
 		.ask = ask,
 		.withdraw = withdraw,
