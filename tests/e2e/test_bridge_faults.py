@@ -430,6 +430,75 @@ def test_many_losses_in_a_row(daemon, bridge):
         works(b, conn)
 
 
+def test_a_long_handshake_answer_is_known_and_swallowed_the_second_time(daemon, bridge):
+    b = bridge()
+    conn = daemon.accept()
+    conn.attach()
+    b.send({'jsonrpc': '2.0', 'id': 'init', 'method': 'initialize', 'params': INITIALIZE})
+    result = {'instructions': 'i' * 300000, 'protocolVersion': LEGACY, 'capabilities': LIST_CHANGED,
+              'serverInfo': {'name': 'fake', 'version': '1'}}
+    writer = threading.Thread(target=conn.answer, args=(conn.expect('initialize'), result))
+    writer.start()
+    assert b.read() == {'jsonrpc': '2.0', 'id': 'init', 'result': result}
+    writer.join()
+    b.notify('notifications/initialized')
+    conn.expect('notifications/initialized')
+    conn.close()
+    conn = daemon.accept()
+    conn.attach()
+    conn.answer(conn.expect('initialize'), result)
+    conn.expect('notifications/initialized')
+    read_changes(b)
+    works(b, conn)
+
+
+def test_a_handshake_that_is_too_long_to_be_kept(daemon, bridge):
+    b = bridge()
+    conn = daemon.accept()
+    conn.attach()
+    params = {**INITIALIZE, 'capabilities': {'experimental': {'x': 'y' * 100000}}}
+    b.send({'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': params})
+    conn.answer(conn.expect('initialize'), {'protocolVersion': LEGACY, 'capabilities': {}})
+    assert b.read()['id'] == 1
+    works(b, conn)
+    conn.close()
+    assert b.proc.wait(TIMEOUT) == 6
+    b.stderr.wait('too long to be kept')
+
+
+def test_a_client_with_too_much_in_flight_waits(daemon, bridge):
+    """Past 256 KiB of ids the bridge reads on when some are answered."""
+    b = bridge()
+    conn = begin(b, daemon)
+    ids = ['%04d' % n + 'i' * 4000 for n in range(100)]
+    writer = threading.Thread(target=lambda: [b.send({'jsonrpc': '2.0', 'id': id, 'method': 'x'}) for id in ids])
+    writer.start()
+    seen = []
+    while not conn.is_silent(1):
+        seen.append(conn.read())
+    assert 60 <= len(seen) < 70
+    for request in seen:
+        conn.answer(request, {})
+        assert b.read()['id'] == request['id']
+    rest = [conn.read() for _ in ids[len(seen):]]
+    writer.join()
+    assert [r['id'] for r in seen + rest] == ids
+    conn.close()
+    assert [lost(b.read()) for _ in rest] == ids[len(seen):]
+
+
+def test_an_id_too_long_to_be_kept_passes(daemon, bridge):
+    b = bridge()
+    conn = begin(b, daemon)
+    works(b, conn, id='i' * 5000)
+    b.send({'jsonrpc': '2.0', 'id': 'i' * 5000, 'method': 'tools/call'})
+    conn.expect('tools/call')
+    conn.close()
+    conn = come_back(daemon)
+    read_changes(b)         # and no error before it: that is what it costs
+    works(b, conn)
+
+
 # -- modern clients
 
 def listen(b, conn, id, **notifications):
