@@ -13,7 +13,7 @@ import time
 import pytest
 
 from fake_daemon import FakeDaemon
-from harness import StdioServer, program, wait_for
+from harness import ROOT, StdioServer, program, wait_for
 from mcpd_client import TIMEOUT
 
 LEGACY = '2025-06-18'
@@ -848,10 +848,10 @@ def run(*args, env=None):
                           stderr=subprocess.PIPE, text=True, timeout=TIMEOUT, env=env)
 
 
-def test_help_lists_the_exit_statuses():
-    text = run('--help').stdout
-    for status in range(9):
-        assert '\n  %d  ' % status in text
+def test_help_and_readme_list_the_exit_statuses():
+    told = re.findall(r'^  (\d+)  (.*)$', run('--help').stdout, re.M)
+    assert [status for status, _ in told] == [str(status) for status in range(9)]
+    assert told == re.findall(r'^\| (\d) \| (.*) \|$', (ROOT / 'README.md').read_text(), re.M)
     assert run('--version').stdout.startswith('mcpd-bridge ')
 
 

@@ -42,7 +42,7 @@ def test_a_snippet_is_what_its_agent_reads_and_works(make_daemon, agent, kind, t
     ((name, server),) = document[member].items()
     assert re.fullmatch(r'[a-zA-Z0-9-]+', name)
     assert {k: server.get(k) for k in wanted} == wanted
-    assert set(server) <= {'type', 'command', 'args'} and isinstance(server['args'], list)
+    assert set(server) <= {'type', 'command', 'args', 'env_vars'} and isinstance(server['args'], list)
     daemon = make_daemon({'time': time_server()})
     told = talk(daemon, server['command'], server['args'])
     assert told['protocolVersion'] == '2025-06-18'
