@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -376,8 +377,22 @@ static void finish(struct app *app)
 	free(app->unit);
 }
 
+/*
+ * House rule 7: the daemon's memory holds the secrets of all servers, which run as the same user. Not dumpable, it leaves
+ * no core file, and neither its memory nor its environment can be read, or a debugger attached, without privileges
+ * (PR_SET_DUMPABLE in prctl(2), proc(5), ptrace(2)). A program that is executed, as servers are, is dumpable again.
+ * MCPD_DUMPABLE=1 is for those who debug the daemon itself.
+ */
+static void hide_memory(void)
+{
+	const char *dumpable = getenv("MCPD_DUMPABLE");
+	if (!dumpable || strcmp(dumpable, "1") != 0)
+		prctl(PR_SET_DUMPABLE, 0);
+}
+
 int main(int argc, char **argv)
 {
+	hide_memory();
 	struct app app = { .journal = service_journal() };
 	int status;
 	set_log_level(&app, NULL);

@@ -68,7 +68,7 @@ const struct server_config *config_find(const struct config *config, const char 
 /* What a definition owns. */
 #define EACH_STRING(X)                                                                                                 \
 	X(name) X(source) X(error) X(command) X(cwd) X(url) X(url_shown) X(ca_file) X(roots_json) X(written)
-#define EACH_LIST(X) X(args) X(env) X(headers) X(retry_safe) X(tools_allow) X(tools_deny)
+#define EACH_LIST(X) X(args) X(env) X(headers) X(retry_safe) X(expanded) X(tools_allow) X(tools_deny)
 
 void server_config_free(struct server_config *sc)
 {

@@ -60,6 +60,7 @@ struct server_config {
 	bool tools_allow_only;            /* `allow` is there: what it does not name is not allowed */
 	char **retry_safe;                /* tools that may be sent again after a loss (M6) */
 	char *roots_json; /* configured `roots` as JSON array text, [{"uri": "file:///..", "name"?: ".."}], or NULL */
+	char **expanded;  /* what variables stand for in it whose names say that they are secret; secret */
 	/* Hash over what defines the server (M3): type, command, args, env, cwd, url, headers, caFile; hex, NUL-terminated. The order of
 	 * env and headers means nothing. For the caches. */
 	char identity[33];

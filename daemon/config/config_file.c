@@ -42,6 +42,7 @@ static int check_file(struct loader *l, int fd)
 		loader_error(l, "is a directory; name the file itself");
 		return -EISDIR;
 	}
+	l->mode = st.st_mode & 0777;
 	/* A pipe could be read once, but not again at a reload, and might make the daemon wait. */
 	if (!S_ISREG(st.st_mode)) {
 		loader_error(l, "is no regular file");

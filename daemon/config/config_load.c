@@ -6,6 +6,7 @@
 #include "config/config_file.h"
 #include "config/config_loader.h"
 #include "config/config_members.h"
+#include "config/config_secrets.h"
 #include "config/config_server.h"
 #include "config/config_value.h"
 #include "log.h"
@@ -112,6 +113,8 @@ static void read_daemon_member(struct loader *l, const struct object_member *mem
 		read_idle_exit(l, m, where, member->value);
 	else
 		read_environment(l, where, member->value);
+	if (m && secrets_written(m, member->value))
+		loader_found_secret(l, m->key);
 }
 
 static void read_daemon(struct loader *l, struct span value)
@@ -308,6 +311,20 @@ static struct config *loader_end(struct loader *l, bool usable, struct config_pr
 	return config;
 }
 
+/* Group and others. */
+static void check_readers(struct loader *l)
+{
+	if (l->secret_at && l->mode & 044)
+		loader_warning(
+			l,
+			"can be read by others (mode %03o) and holds secrets, the first in %s; make it yours alone: "
+			"chmod 600 %s, or write ${VAR} in their place",
+			l->mode, l->secret_at, l->file);
+	free(l->secret_at);
+	l->secret_at = NULL;
+	l->mode = 0;
+}
+
 /* False if the file makes the whole load fail (told). */
 static bool load_file(struct loader *l, bool must_exist, bool *ret_read)
 {
@@ -319,6 +336,7 @@ static bool load_file(struct loader *l, bool must_exist, bool *ret_read)
 		l->text = buf_span(&bytes);
 		usable = read_text(l);
 		l->text = SPAN_NONE;
+		check_readers(l);
 	} else if (error == -ENOENT && must_exist) {
 		loader_error(l, "does not exist");
 	} else if (error == -ENOENT) {
@@ -361,5 +379,7 @@ struct config *config_parse(struct span text, const char *file, const char *cons
 	list_add(&l.config->files, &n_files, xstrdup(file));
 	l.file = file;
 	l.text = text;
-	return loader_end(&l, read_text(&l), ret_problems, ret_n);
+	bool usable = read_text(&l);
+	check_readers(&l);
+	return loader_end(&l, usable, ret_problems, ret_n);
 }

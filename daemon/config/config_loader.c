@@ -56,6 +56,17 @@ void loader_warning(struct loader *l, const char *format, ...)
 	va_end(args);
 }
 
+void loader_found_secret(struct loader *l, const char *member)
+{
+	char name[SHOWN_MAX];
+	if (l->secret_at)
+		return;
+	if (l->server)
+		l->secret_at = xasprintf("\"%s\" of server \"%s\"", member, shown(span_of(l->server->name), name));
+	else
+		l->secret_at = xasprintf("\"mcpd\": \"%s\"", member);
+}
+
 void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n)
 {
 	if (l->n_untold > 0) {

@@ -19,6 +19,8 @@ struct loader {
 	const char *file;             /* NULL: between files */
 	struct span text;             /* of the file */
 	struct server_config *server; /* whose members are read, or NULL */
+	unsigned mode;                /* of the file: who may read it; 0: unknown */
+	char *secret_at; /* the first place of the file that holds a secret as it is, for a message; or NULL */
 };
 
 /* Both note a problem with the current file and server; an error becomes the server's `error` if it has none yet. */
@@ -29,6 +31,8 @@ static inline bool loader_full(const struct loader *l)
 {
 	return l->n_problems >= CONFIG_PROBLEMS_MAX;
 }
+/* Notes that a secret was found in that member of what is being read. */
+void loader_found_secret(struct loader *l, const char *member);
 /* Hands out the list, with a last line for those that were only counted. */
 void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n);
 

@@ -7,7 +7,7 @@
 static const char *const secret_words[] = { "token",  "secret", "passw", "key",    "auth", "credential",
 					    "bearer", "cookie", "pwd",   "header", "-H" };
 
-static bool names_secret(const char *name, size_t len)
+bool mask_is_secret_name(const char *name, size_t len)
 {
 	for (size_t i = 0; i < sizeof(secret_words) / sizeof(*secret_words); i++) {
 		const char *word = secret_words[i];
@@ -23,6 +23,39 @@ static bool names_secret(const char *name, size_t len)
 				return true;
 	}
 	return false;
+}
+
+bool mask_is_secret_value(const char *value)
+{
+	static const char *const beginnings[] = {
+		"Bearer ",     "Basic ", "Token ", "sk-",   "sk_",  "pk_", "rk_", "ghp_", "gho_", "ghs_",
+		"github_pat_", "glpat-", "xoxb-",  "xoxp-", "AKIA", "eyJ", "hf_", "npm_", "AIza",
+	};
+	for (size_t i = 0; i < sizeof(beginnings) / sizeof(*beginnings); i++)
+		if (strncmp(value, beginnings[i], strlen(beginnings[i])) == 0)
+			return true;
+	return false;
+}
+
+void mask_walk_url(const char *url, void (*fn)(void *arg, const char *secret, size_t len), void *arg)
+{
+	const char *scheme_end = strstr(url, "://");
+	const char *authority = scheme_end ? scheme_end + strlen("://") : url;
+	size_t authority_len = strcspn(authority, "/?#");
+	const char *at_sign = memrchr(authority, '@', authority_len);
+	if (at_sign) {
+		const char *colon = memchr(authority, ':', (size_t)(at_sign - authority));
+		const char *secret = colon ? colon + 1 : authority;
+		fn(arg, secret, (size_t)(at_sign - secret));
+	}
+	const char *at = authority + authority_len + strcspn(authority + authority_len, "?#");
+	while (*at == '?' || *at == '&') {
+		const char *name = at + 1;
+		size_t len = strcspn(name, "&#"), name_len = strcspn(name, "=&#");
+		if (name_len < len && mask_is_secret_name(name, name_len))
+			fn(arg, name + name_len + 1, len - name_len - 1);
+		at = name + len;
+	}
 }
 
 void mask_url(struct buf *out, const char *url)
@@ -46,26 +79,38 @@ void mask_url(struct buf *out, const char *url)
 /* Where the secret begins in "NAME=secret" and "Name: secret"; NULL if there is none. */
 static const char *secret_value(const char *argument)
 {
-	size_t name_len = strcspn(argument, "=:");
+	size_t name_len = strncmp(argument, "${", 2) == 0 ? strlen(argument) : strcspn(argument, "=:");
 	bool header = argument[name_len] == ':';
 	if (!argument[name_len] || (header && strncmp(argument + name_len, "://", 3) == 0))
 		return NULL;
-	return names_secret(argument, name_len) ? argument + name_len + 1 : NULL;
+	return mask_is_secret_name(argument, name_len) ? argument + name_len + 1 : NULL;
+}
+
+static bool follows_secret_option(const char *before, const char *argument)
+{
+	return before && before[0] == '-' && !strchr(before, '=') && argument[0] != '-' &&
+	       mask_is_secret_name(before, strlen(before));
+}
+
+const char *mask_secret_of(const char *before, const char *argument)
+{
+	const char *value = secret_value(argument);
+	if (value)
+		return value;
+	if (!follows_secret_option(before, argument))
+		return mask_is_secret_value(argument) ? argument : NULL;
+	if (strncmp(argument, "${", 2) == 0)
+		return argument;
+	size_t name_len = strcspn(argument, ":");
+	return argument[name_len] == ':' ? argument + name_len + 1 : argument;
 }
 
 void mask_argument(struct buf *out, const char *before, const char *argument)
 {
-	bool follows_option = before && before[0] == '-' && !strchr(before, '=') && argument[0] != '-' &&
-			      names_secret(before, strlen(before));
-	const char *value = secret_value(argument);
-	if (value) {
-		buf_add(out, argument, (size_t)(value - argument));
-		buf_add_text(out, MASK_TEXT);
-	} else if (follows_option) {
-		/* Of a header that follows `--header` the name is worth showing. */
-		size_t name_len = strcspn(argument, ":");
-		if (argument[name_len] == ':')
-			buf_add(out, argument, name_len + 1);
+	/* Of a header that follows `--header` the name is worth showing. */
+	const char *secret = mask_secret_of(before, argument);
+	if (secret) {
+		buf_add(out, argument, (size_t)(secret - argument));
 		buf_add_text(out, MASK_TEXT);
 	} else if (strstr(argument, "://")) {
 		mask_url(out, argument);

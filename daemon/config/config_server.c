@@ -7,6 +7,7 @@
 #include "config/config_file.h"
 #include "config/config_mask.h"
 #include "config/config_members.h"
+#include "config/config_secrets.h"
 #include "config/config_value.h"
 #include "config/digest.h"
 #include "xalloc.h"
@@ -22,6 +23,7 @@ struct reading {
 	bool has_type, has_command, has_url, has_args;
 	bool off; /* `enabled` or `disabled` said so */
 	bool max_timeout_given;
+	size_t n_expanded;
 };
 
 typedef void read_member_fn(struct reading *r, const struct config_member *m, const char *where, struct span value);
@@ -279,6 +281,17 @@ static bool is_of_use(struct reading *r, const struct config_member *m)
 	return false;
 }
 
+static void add_expanded(void *arg, const char *value)
+{
+	struct reading *r = arg;
+	list_add(&r->sc->expanded, &r->n_expanded, xstrdup(value));
+}
+
+static void note_expanded(struct reading *r, struct span value)
+{
+	secrets_walk_expanded(value, r->l->environment, add_expanded, r);
+}
+
 static void read_member(struct reading *r, const struct object_member *member)
 {
 	const struct config_member *m = member->name ? member_find(&config_server_members, member->name) : NULL;
@@ -294,6 +307,9 @@ static void read_member(struct reading *r, const struct object_member *member)
 	readers[m->kind](r, m, where, member->value);
 	if (r->l->n_errors == errors)
 		note_written(r, m, member->value);
+	if (secrets_written(m, member->value))
+		loader_found_secret(r->l, m->key);
+	note_expanded(r, member->value);
 }
 
 /* What must be known before anything else: the transport, by `type` or by what a definition without one must mean. */
@@ -428,6 +444,7 @@ static void set_defaults(struct server_config *sc)
 		else if (m->kind == MEMBER_STRINGS || m->kind == MEMBER_ENV || m->kind == MEMBER_HEADERS)
 			*MEMBER_FIELD(char **, sc, m) = list_new();
 	}
+	sc->expanded = list_new();
 	sc->tools_allow = list_new();
 	sc->tools_deny = list_new();
 }

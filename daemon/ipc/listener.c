@@ -214,10 +214,25 @@ static bool bind_own(struct listener *l, const struct sockaddr_un *address, cons
 	if (lstat(l->path, &st) == 0) {
 		l->dev = st.st_dev;
 		l->ino = st.st_ino;
+		if (st.st_mode & 077)
+			return fail(
+				t, LISTENER_ERROR,
+				"the socket %s is open to others (mode %03o): this file system keeps no modes; choose "
+				"another path with --socket or MCPD_SOCKET",
+				l->path, (unsigned)(st.st_mode & 0777));
 	}
 	if (listen(l->fd, BACKLOG) < 0)
 		return fail(t, LISTENER_ERROR, "cannot listen on %s: %s", l->path, strerror(errno));
 	return true;
+}
+
+/* Others are refused by their uid in any case; that they can try is the unit's doing. */
+static void warn_of_mode(const struct listener *l)
+{
+	struct stat st;
+	if (lstat(l->path, &st) == 0 && S_ISSOCK(st.st_mode) && st.st_mode & 077)
+		log_warning("the socket %s can be reached by others (mode %03o): set SocketMode=0600 in its unit",
+			    l->path, (unsigned)(st.st_mode & 0777));
 }
 
 static bool open_all(struct listener *l, const struct listener_options *options, const struct telling *t)
@@ -236,6 +251,7 @@ static bool open_all(struct listener *l, const struct listener_options *options,
 	if (!l->inherited)
 		return remove_stale(l, &address, t) && bind_own(l, &address, t);
 	l->fd = options->inherited_fd;
+	warn_of_mode(l);
 	fcntl(l->fd, F_SETFD, FD_CLOEXEC);
 	fcntl(l->fd, F_SETFL, fcntl(l->fd, F_GETFL) | O_NONBLOCK);
 	return true;
@@ -256,6 +272,19 @@ struct listener *listener_open(const struct listener_options *options, enum list
 
 /* --- accepting --- */
 
+/* Another user is told, as far as one write goes. */
+static void refuse(int fd, const struct ucred *peer)
+{
+	char line[256];
+	int len = snprintf(line, sizeof line,
+			   "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32600,\"message\":\"refused: this "
+			   "mcpd serves the user with uid %u alone, and you are uid %u\"}}\n",
+			   (unsigned)geteuid(), (unsigned)peer->uid);
+	ssize_t n = write(fd, line, (size_t)len);
+	(void)n;
+	log_warning("refused a connection from process %ld of uid %u", (long)peer->pid, (unsigned)peer->uid);
+}
+
 static bool is_ours(int fd)
 {
 	struct ucred peer;
@@ -264,7 +293,7 @@ static bool is_ours(int fd)
 		return false;
 	if (peer.uid == geteuid())
 		return true;
-	log_warning("refused a connection from process %ld of uid %u", (long)peer.pid, (unsigned)peer.uid);
+	refuse(fd, &peer);
 	return false;
 }
 

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/redact.h"
 #include "manager/instance.h"
 #include "manager/manager_private.h"
 #include "transport/http.h"
@@ -44,6 +45,7 @@ static struct transport *stdio_transport(struct manager *m, const struct server_
 		.command = cfg->command,
 		.args = (const char *const *)cfg->args,
 		.env = environment,
+		.redactor = redactor_new(cfg, environment),
 		.cwd = cfg->cwd,
 		.timeout_ms = cfg->timeout_ms,
 		.grace_ms = cfg->grace_ms,
@@ -61,6 +63,8 @@ static struct transport *http_transport(struct manager *m, const struct server_c
 	struct http_options options = {
 		.name = cfg->name,
 		.url = cfg->url,
+		.shown_url = cfg->url_shown,
+		.redactor = redactor_new(cfg, NULL),
 		.headers = (const char *const *)cfg->headers,
 		.ca_file = cfg->ca_file,
 		.insecure = cfg->insecure,

@@ -277,6 +277,7 @@ static void destroy(void *object)
 	free(h->lost_message);
 	free(h->version);
 	free(h->close_reason);
+	redactor_free(h->base.redactor);
 	free(h);
 }
 
@@ -396,12 +397,14 @@ struct transport *http_new(struct loop *loop, struct curl_loop *curl, const stru
 {
 	static const struct pending_hooks hooks = { .give_up = on_give_up, .on_late = on_late };
 	struct http *h = xnew(struct http);
-	h->base = (struct transport){ .ops = &http_ops, .callbacks = *callbacks, .arg = arg };
+	h->base = (struct transport){
+		.ops = &http_ops, .redactor = options->redactor, .callbacks = *callbacks, .arg = arg
+	};
 	h->loop = loop;
 	h->curl = curl;
 	h->name = xstrdup(options->name);
 	h->url = xstrdup(options->url);
-	h->shown_url = shown(options->url);
+	h->shown_url = options->shown_url ? xstrdup(options->shown_url) : shown(options->url);
 	h->ca_file = options->ca_file ? xstrdup(options->ca_file) : NULL;
 	h->headers = copy_list(options->headers);
 	h->insecure = options->insecure;

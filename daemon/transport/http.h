@@ -33,12 +33,14 @@ struct curl_loop;
 
 struct http_options {
 	const char *name;            /* the server's, for messages */
-	const char *url;             /* may hold userinfo and query: never shown */
+	const char *url;             /* may hold secrets: never shown */
+	const char *shown_url;       /* for messages; NULL: url with userinfo and query masked */
 	const char *const *headers;  /* "Name: value", NULL-terminated, or NULL; never shown */
 	const char *ca_file;         /* PEM file to trust in place of the system's, or NULL */
 	bool insecure;               /* do not check the server's certificate; warned about in the log */
 	int64_t timeout_ms;          /* default for requests (C1) */
 	int64_t connect_timeout_ms;  /* name, connection and TLS; with `sse` also until the endpoint is told */
+	struct redactor *redactor;   /* or NULL; the transport's from here on */
 	bool sse;                    /* type "sse": HTTP+SSE of 2024-11-05 from the start (H14) */
 	const struct limits *limits; /* must outlive the transport */
 };

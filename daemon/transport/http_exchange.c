@@ -167,9 +167,10 @@ void exchange_fail_too_long(struct exchange *x)
 	exchange_fail(x, MCPD_E_PROTOCOL, true, too_long_message(x->http));
 }
 
-static void reply_of(const struct jsonrpc_message *message, struct transport_reply *reply, char **ret_message)
+static void reply_of(const struct http *h, const struct jsonrpc_message *message, struct transport_reply *reply,
+		     char **ret_message)
 {
-	*ret_message = message->error.ptr ? http_mcp_error_message(message->error) : NULL;
+	*ret_message = message->error.ptr ? transport_error_text(&h->base, message->error) : NULL;
 	*reply = (struct transport_reply){ .sent = true };
 	if (message->error.ptr) {
 		reply->code = MCPD_E_SERVER;
@@ -184,7 +185,7 @@ void exchange_answer(struct exchange *x, const struct jsonrpc_message *message, 
 {
 	struct transport_reply reply;
 	char *text;
-	reply_of(message, &reply, &text);
+	reply_of(x->http, message, &reply, &text);
 	reply.http_status = http_status;
 	exchange_complete(x, &reply, x->state == EXCHANGE_EVENTS);
 	free(text);
@@ -202,7 +203,7 @@ void exchange_answer_apart(struct http *h, const struct jsonrpc_message *message
 		return;
 	if (x)
 		exchange_drain(x); /* its POST is answered after the answer */
-	reply_of(message, &reply, &text);
+	reply_of(h, message, &reply, &text);
 	pending_complete(h->pending, number, &reply);
 	free(text);
 }

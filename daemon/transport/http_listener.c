@@ -81,7 +81,7 @@ static void refuse(struct http_listener *l)
 {
 	struct http *h = l->http;
 	struct http_error error;
-	http_error_of(&error, l->transfer, buf_span(&l->refusal), l->had_session);
+	http_error_of(&error, l->http->base.redactor, l->transfer, buf_span(&l->refusal), l->had_session);
 	int status = l->status;
 	if (error.session_lost) {
 		http_session_gone(h, &error);

@@ -150,17 +150,28 @@ void http_error_init(struct http_error *error, const struct http_response *respo
 	buf_add_span(&error->body, response->body);
 }
 
-void http_error_of(struct http_error *error, const struct transfer *t, struct span body, bool had_session)
+void http_error_of(struct http_error *error, const struct redactor *redactor, const struct transfer *t,
+		   struct span body, bool had_session)
 {
-	http_error_init(error, &(struct http_response){
-				       .status = transfer_status(t),
-				       .reason = transfer_reason(t),
-				       .body = body,
-				       .www_authenticate = transfer_header(t, "WWW-Authenticate"),
-				       .mcp_auth_server = transfer_header(t, "Mcp-Auth-Server"),
-				       .location = transfer_header(t, "Location"),
-				       .had_session = had_session,
-			       });
+	struct http_response response = {
+		.status = transfer_status(t),
+		.reason = transfer_reason(t),
+		.body = body,
+		.www_authenticate = transfer_header(t, "WWW-Authenticate"),
+		.mcp_auth_server = transfer_header(t, "Mcp-Auth-Server"),
+		.location = transfer_header(t, "Location"),
+		.had_session = had_session,
+	};
+	/* A server may send back what it was sent. */
+	struct span *told[] = { &response.reason, &response.body, &response.www_authenticate, &response.mcp_auth_server,
+				&response.location };
+	char *clean[sizeof(told) / sizeof(*told)];
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+		if ((clean[i] = redact(redactor, *told[i])))
+			*told[i] = span_of(clean[i]);
+	http_error_init(error, &response);
+	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
+		free(clean[i]);
 }
 
 void http_error_done(struct http_error *error)
@@ -185,22 +196,6 @@ void http_error_reply(const struct http_error *error, struct transport_reply *re
 		.session_lost = error->session_lost,
 		.era_modern_error = error->era_modern,
 	};
-}
-
-char *http_mcp_error_message(struct span error)
-{
-	struct buf out;
-	buf_init(&out, 0);
-	struct span code = json_trim(json_member(error, "code"));
-	buf_add_text(&out, "MCP error ");
-	if (json_type_of(code) == JSON_NUMBER)
-		buf_add_span(&out, code);
-	else
-		buf_add_char(&out, '?');
-	buf_add_text(&out, ": ");
-	json_string_decode(json_member(error, "message"), &out);
-	char *text = buf_steal(&out);
-	return text ? text : xstrdup("MCP error");
 }
 
 char *http_parse_message(const char *what, const struct json_error *error)

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "config/redact.h"
 #include "loop/transfer.h"
 #include "proto/buf.h"
 #include "proto/json_scan.h"
@@ -30,8 +31,9 @@ struct http_response {
 };
 
 void http_error_init(struct http_error *error, const struct http_response *response);
-/* The same from a transfer whose head has come. */
-void http_error_of(struct http_error *error, const struct transfer *t, struct span body, bool had_session);
+/* The same from a transfer whose head has come; without what the redactor (or NULL) knows to be secret. */
+void http_error_of(struct http_error *error, const struct redactor *redactor, const struct transfer *t,
+		   struct span body, bool had_session);
 void http_error_done(struct http_error *error);
 /* Valid as long as the error. */
 void http_error_reply(const struct http_error *error, struct transport_reply *ret);
@@ -44,8 +46,6 @@ bool http_is_modern_error(int status, struct span body);
 /* The `error` member of a JSON-RPC response, or absent. */
 struct span http_body_error(struct span body);
 
-/* `MCP error <code>: <message>` for an error object. free() it. */
-char *http_mcp_error_message(struct span error);
 /* What became of a transfer that did not end well, for people, naming the URL (as it may be shown); *ret_code is the
  * reply's. free() it. */
 char *http_transfer_message(const char *shown_url, const struct transfer_end *end, int64_t connect_timeout_ms,

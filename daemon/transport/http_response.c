@@ -134,7 +134,7 @@ static void finish_refusal(struct exchange *x)
 {
 	struct http *h = x->http;
 	struct jsonrpc_message message;
-	http_error_of(&x->error, x->transfer, buf_span(&x->body), x->had_session);
+	http_error_of(&x->error, x->http->base.redactor, x->transfer, buf_span(&x->body), x->had_session);
 	transfer_close(x->transfer);
 	x->transfer = NULL;
 	timer_cancel(x->timer);

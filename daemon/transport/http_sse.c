@@ -136,7 +136,7 @@ static void refuse(struct http_sse *s)
 {
 	struct http_error error;
 	struct transport_reply reply;
-	http_error_of(&error, s->transfer, buf_span(&s->refusal), false);
+	http_error_of(&error, s->http->base.redactor, s->transfer, buf_span(&s->refusal), false);
 	http_error_reply(&error, &reply);
 	fail(s, &reply);
 	http_error_done(&error);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "config/redact.h"
 #include "transport/stdio_internal.h"
 #include "xalloc.h"
 
@@ -173,9 +174,13 @@ static void on_stderr_line(void *arg, struct span line, bool unterminated)
 {
 	(void)unterminated;
 	struct stdio *s = arg;
+	char *clean = redact(s->base.redactor, line);
+	if (clean)
+		line = span_of(clean);
 	tail_add(&s->stderr_tail, line);
 	if (s->base.callbacks.on_log)
 		s->base.callbacks.on_log(s->base.arg, line, false);
+	free(clean);
 }
 
 static void on_stderr_too_long(void *arg, struct span start)
@@ -400,6 +405,7 @@ static void stdio_bury(void *object)
 	free(s->exit_how);
 	free(s->lost_how);
 	free(s->error_how);
+	redactor_free(s->base.redactor);
 	free(s);
 }
 
@@ -447,7 +453,9 @@ struct transport *stdio_new(struct loop *loop, const struct stdio_options *optio
 {
 	static const struct pending_hooks hooks = { .give_up = give_up, .on_late = on_late };
 	struct stdio *s = xnew(struct stdio);
-	s->base = (struct transport){ .ops = &stdio_ops, .callbacks = *callbacks, .arg = arg };
+	s->base = (struct transport){
+		.ops = &stdio_ops, .redactor = options->redactor, .callbacks = *callbacks, .arg = arg
+	};
 	s->loop = loop;
 	s->host = options->host;
 	s->limits = options->limits;

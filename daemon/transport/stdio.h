@@ -13,11 +13,12 @@ struct stdio_options {
 	const char *command;     /* found along PATH of the resulting environment, if it has no slash */
 	const char *const *args; /* NULL-terminated */
 	const char *const
-		*env;       /* "NAME=value", NULL-terminated; adds to and replaces the daemon's own environment (S8) */
-	const char *cwd;    /* NULL: $HOME */
-	int64_t timeout_ms; /* default for requests (C1) */
-	int64_t memory_max; /* bytes; 0: no limit */
-	int64_t grace_ms;   /* between closing stdin and SIGTERM, and between that and SIGKILL (S9) */
+		*env;    /* "NAME=value", NULL-terminated; adds to and replaces the daemon's own environment (S8) */
+	const char *cwd; /* NULL: $HOME */
+	struct redactor *redactor; /* or NULL; the transport's from here on */
+	int64_t timeout_ms;        /* default for requests (C1) */
+	int64_t memory_max;        /* bytes; 0: no limit */
+	int64_t grace_ms;          /* between closing stdin and SIGTERM, and between that and SIGKILL (S9) */
 	/* Both must outlive the transport. */
 	const struct limits *limits;
 	struct process_host *host; /* transport/process.h */

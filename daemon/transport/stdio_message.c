@@ -2,6 +2,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "config/redact.h"
 #include "proto/framer.h"
 #include "transport/stdio_internal.h"
 #include "xalloc.h"
@@ -132,9 +133,11 @@ static bool delivers(const struct stdio *s)
 static void noise(struct stdio *s, struct span text)
 {
 	s->noise_lines++;
+	text = tail_cut(text, (size_t)s->limits->value[LIMIT_LOG_LINE_BYTES]);
+	char *clean = redact(s->base.redactor, text);
 	if (s->base.callbacks.on_log)
-		s->base.callbacks.on_log(s->base.arg, tail_cut(text, (size_t)s->limits->value[LIMIT_LOG_LINE_BYTES]),
-					 true);
+		s->base.callbacks.on_log(s->base.arg, clean ? span_of(clean) : text, true);
+	free(clean);
 }
 
 /* What should have been an answer: its asker need not wait out its time. The good answer may still follow (S6). */
@@ -168,7 +171,7 @@ static void answer(struct stdio *s, const struct jsonrpc_message *message)
 	} else {
 		reply.code = MCPD_E_SERVER;
 		reply.error = message->error;
-		reply.message = text = transport_error_text(message->error);
+		reply.message = text = transport_error_text(&s->base, message->error);
 	}
 	pending_complete(s->pending, number, &reply);
 	free(text);

@@ -1,5 +1,8 @@
 #include "transport/transport.h"
 
+#include <stdlib.h>
+
+#include "config/redact.h"
 #include "proto/buf.h"
 #include "proto/json_iter.h"
 #include "xalloc.h"
@@ -82,7 +85,7 @@ void transport_free(struct transport *t)
 		t->ops->free(t);
 }
 
-char *transport_error_text(struct span error)
+char *transport_error_text(const struct transport *t, struct span error)
 {
 	struct buf text = BUF_INIT;
 	struct span code = json_trim(json_member(error, "code"));
@@ -93,6 +96,9 @@ char *transport_error_text(struct span error)
 		buf_add_char(&text, '?');
 	buf_add_text(&text, ": ");
 	json_string_decode(json_member(error, "message"), &text);
-	char *stolen = buf_steal(&text);
-	return stolen ? stolen : xstrdup("MCP error");
+	char *clean = redact(t->redactor, buf_span(&text)), *stolen = buf_steal(&text);
+	if (!clean)
+		return stolen ? stolen : xstrdup("MCP error");
+	free(stolen);
+	return clean;
 }

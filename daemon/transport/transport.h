@@ -117,7 +117,7 @@ void transport_close(struct transport *t);
 void transport_free(struct transport *t);
 
 /* For implementations: `MCP error <code>: <message>` for a JSON-RPC error object. free() it. */
-char *transport_error_text(struct span error);
+char *transport_error_text(const struct transport *t, struct span error);
 
 /* What an implementation provides; the generic functions above dispatch to it. */
 struct transport_ops {
@@ -143,6 +143,7 @@ struct transport_ops {
 /* The first member of every implementation's struct. */
 struct transport {
 	const struct transport_ops *ops;
+	struct redactor *redactor; /* for what the server says beside its payloads; or NULL */
 	struct transport_callbacks callbacks;
 	void *arg;
 };

@@ -267,6 +267,7 @@ class Daemon:
     def write_config_text(self, text):
         new = self.config_path.with_suffix('.new')
         new.write_text(text)
+        new.chmod(0o600)        # it may hold secrets: mcpd would warn
         new.rename(self.config_path)
 
     def path(self, name):
@@ -290,6 +291,8 @@ class Daemon:
             'UBSAN_OPTIONS': sanitizer + 'print_stacktrace=1:' + os.environ.get('UBSAN_OPTIONS', ''),
             MARK: self.id,
         }
+        if os.getuid() != 0:
+            env['MCPD_DUMPABLE'] = '1'      # these tests look into its /proc; root may in any case
         env.update(self.extra_env)
         return {name: value for name, value in env.items() if value is not None}
 
@@ -432,7 +435,13 @@ class Daemon:
         return [p for p in processes() if p.ppid == self.pid and p.zombie]
 
     def descriptors(self):
-        return sorted(os.readlink(f) for f in Path('/proc/%d/fd' % self.pid).iterdir())
+        found = []
+        for f in Path('/proc/%d/fd' % self.pid).iterdir():
+            try:
+                found.append(os.readlink(f))
+            except FileNotFoundError:
+                pass        # closed meanwhile
+        return sorted(found)
 
     def signal(self, signo):
         self.proc.send_signal(signo)

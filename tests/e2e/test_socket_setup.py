@@ -9,7 +9,9 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 from harness import alive, fake, marked, program, wait_for, wait_gone
@@ -192,22 +194,102 @@ def test_the_lock_goes_with_its_process(make_daemon):
 
 # -- other users
 
-@pytest.mark.skipif(os.getuid() != 0, reason='needs root to become somebody else')
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason='needs root to become somebody else')
+
+
+def as_nobody(daemon, *command):
+    return subprocess.run([str(c) for c in command], user=65534, group=65534, extra_groups=[], cwd='/', text=True,
+                          env={'PATH': '/usr/bin:/bin', 'HOME': '/'}, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=60)
+
+
+@needs_root
 def test_other_users_are_refused_by_their_credentials(make_daemon):
-    daemon = make_daemon(start=False)
-    daemon.args = ['--socket', str(daemon.path('s.sock'))]
+    """Even where the modes would let them in. They are told why, and nothing of what they send is looked at."""
+    daemon = make_daemon({'fake': fake()}, start=False)
+    path = daemon.path('s.sock')
+    daemon.args = ['--socket', str(path)]
     daemon.dir.chmod(0o755)
     daemon.start()
-    os.chmod(daemon.path('s.sock'), 0o666)
+    os.chmod(path, 0o666)
     code = ('import socket,sys\ns = socket.socket(socket.AF_UNIX)\ns.connect(sys.argv[1])\ns.settimeout(30)\n'
-            'try: s.sendall(b\'{"jsonrpc":"2.0","id":1,"method":"daemon/status"}\\n\')\nexcept BrokenPipeError: pass\n'
-            'try: print(len(s.recv(100)))\nexcept ConnectionResetError: print(0)\n')
-    other = subprocess.run(['/usr/bin/python3', '-c', code, str(daemon.path('s.sock'))], user=65534, group=65534,
-                           stdout=subprocess.PIPE, text=True, timeout=60)
-    assert other.stdout.strip() == '0'
-    daemon.stderr.wait('uid 65534')
-    with Client(daemon.path('s.sock')) as c:
+            'try: s.sendall(b\'{"jsonrpc":"2.0","id":1,"method":"daemon/shutdown"}\\n\')\nexcept OSError: pass\n'
+            'data = b""\ntry:\n while (d := s.recv(1000)): data += d\nexcept ConnectionResetError: pass\n'
+            'print(data.decode())\n')
+    other = as_nobody(daemon, '/usr/bin/python3', '-c', code, path)
+    [line] = other.stdout.split('\n')[:-2]
+    answer = json.loads(line)
+    assert answer['id'] is None and answer['error']['code'] == -32600
+    assert 'uid 0 alone' in answer['error']['message'] and 'uid 65534' in answer['error']['message']
+    daemon.stderr.wait('refused a connection from process [0-9]+ of uid 65534')
+    told = as_nobody(daemon, program('mcpctl'), '--socket', path, 'status')
+    if told.returncode != 126:          # the build's folder may be closed to others
+        assert told.returncode == 4 and 'refused' in told.stderr and 'uid 65534' in told.stderr
+    with Client(path) as c:
         assert c.call('daemon/status')['clients'] == 1
+        assert c.wait_state('fake', 'connected')
+
+
+@needs_root
+def test_other_users_do_not_even_reach_the_socket(make_daemon):
+    daemon = make_daemon()
+    daemon.dir.chmod(0o755)
+    daemon.socket.parent.parent.chmod(0o755)
+    tried = as_nobody(daemon, '/usr/bin/python3', '-c', 'import socket,sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])',
+                      daemon.socket)
+    assert 'PermissionError' in tried.stderr
+
+
+@needs_root
+@pytest.mark.parametrize('standard', [True, False])
+def test_another_users_directory_is_refused(stopped, standard):
+    directory = stopped.socket.parent
+    directory.mkdir(mode=0o700)
+    os.chown(directory, 65534, 65534)
+    ended = run(stopped, *([] if standard else ['--socket', stopped.socket]))
+    assert ended.returncode == FAILED and 'belongs to another user (uid 65534)' in ended.stderr
+    assert str(directory) in ended.stderr
+
+
+def test_a_directory_that_others_may_change_is_refused_wherever_it_is(stopped):
+    directory = stopped.path('open')
+    directory.mkdir()
+    for mode, fine in ((0o777, False), (0o770, False), (0o1777, True), (0o755, True)):
+        directory.chmod(mode)
+        stopped.args = ['--socket', str(directory / 's.sock')]
+        if fine:
+            stopped.start()
+            assert stat.S_IMODE(os.lstat(directory / 's.sock').st_mode) & 0o077 == 0
+            stopped.stop()
+        else:
+            ended = run(stopped, *stopped.args)
+            assert ended.returncode == FAILED and 'open to others (mode %03o)' % mode in ended.stderr
+
+
+def test_nothing_listens_on_a_network_address(make_daemon):
+    """Nor on an abstract address, which has no modes. With servers of every kind, and clients."""
+    sys.path.insert(0, str(Path(__file__).resolve().parent / 'servers'))
+    from fake_http import FakeHttp
+    with FakeHttp() as web, FakeHttp(old=True) as old:
+        daemon = make_daemon({'fake': fake(), 'web': web.definition(), 'old': {**old.definition(), 'type': 'sse'}})
+        with daemon.client() as c:
+            for server in ('fake', 'web', 'old'):
+                c.wait_state(server, 'connected')
+            sockets = {d[len('socket:['):-1] for d in daemon.descriptors() if d.startswith('socket:[')}
+            assert sockets
+            bound = set()
+            for kind in ('tcp', 'tcp6', 'udp', 'udp6', 'raw', 'raw6'):
+                for line in Path('/proc/%d/net/%s' % (daemon.pid, kind)).read_text().splitlines()[1:]:
+                    fields = line.split()
+                    remote, state, inode = fields[2], fields[3], fields[9]
+                    # Listening; or, where nothing listens, bound and not connected.
+                    taken = state == '0A' if kind.startswith('tcp') else int(remote.split(':')[0], 16) == 0
+                    if inode in sockets and taken:
+                        bound.add(line)
+            assert not bound, bound
+            unix = [line.split() for line in Path('/proc/%d/net/unix' % daemon.pid).read_text().splitlines()[1:]]
+            names = {fields[7] for fields in unix if len(fields) > 7 and fields[6] in sockets}
+            assert names == {str(daemon.socket)}
 
 
 # -- the start
@@ -302,7 +384,11 @@ def test_in_the_background_it_lets_go_of_its_output_once_it_listens(make_daemon)
 def test_an_inherited_socket_is_used_and_left(make_daemon):
     daemon = make_daemon({'fake': fake()}, start=False)
     daemon.socket.parent.mkdir(mode=0o700)
-    activated = Activated(daemon, daemon.socket)
+    before = os.umask(0o077)
+    try:
+        activated = Activated(daemon, daemon.socket)
+    finally:
+        os.umask(before)
     with Client(daemon.socket) as c:        # it may connect before the daemon runs
         status = c.call('daemon/status')
         assert status['pid'] == activated.proc.pid and status['socket'] == str(daemon.socket)
@@ -316,6 +402,21 @@ def test_an_inherited_socket_is_used_and_left(make_daemon):
     # It still listens: the next client waits in its backlog for the next daemon.
     with Client(daemon.socket):
         pass
+    activated.listening.close()
+
+
+def test_an_inherited_socket_that_is_open_to_others_is_warned_about(make_daemon):
+    daemon = make_daemon(start=False)
+    daemon.socket.parent.mkdir(mode=0o700)
+    activated = Activated(daemon, daemon.socket)
+    os.chmod(daemon.socket, 0o666)
+    with Client(daemon.socket) as c:
+        assert c.call('daemon/status')['clients'] == 1
+    line = activated.proc.stderr.readline().decode()
+    while 'SocketMode' not in line:
+        line = activated.proc.stderr.readline().decode()
+    assert str(daemon.socket) in line and 'SocketMode=0600' in line
+    assert activated.end() == 0
     activated.listening.close()
 
 

@@ -343,6 +343,9 @@ START_TEST(arguments_that_look_like_secrets_are_masked)
 		{ NULL, "--url=https://me:pw@h/", "--url=https://***@h/" },
 		{ NULL, "https://h/p#token", "https://h/p" },
 		{ NULL, "http://h/a@b?c", "http://h/a@b?***" },
+		{ NULL, "ghp_x", "***" },
+		{ NULL, "${API_KEY:-x}", "${API_KEY:-x}" },
+		{ "--key", "${API_KEY:-x}", "***" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
 		struct buf got = BUF_INIT;
