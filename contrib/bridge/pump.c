@@ -1,12 +1,14 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "bridge.h"
 
-/* A pipe that poll(2) calls writable takes so much without waiting (pipe(7)). Standard output is not made non-blocking: the setting
+/* What a writable pipe takes without waiting (pipe(7)): a page at least, and all of itself if it is empty. Standard output is not made non-blocking: the setting
  * would be its other users', too. */
 #define PIPE_CHUNK ((size_t)4096)
 
@@ -36,6 +38,14 @@ static bool output_is_ready(void)
 	return poll(&pollfd, 1, 0) == 1 && pollfd.revents & (POLLOUT | POLLERR | POLLHUP | POLLNVAL);
 }
 
+static size_t output_room(void)
+{
+	int unread, size = fcntl(STDOUT_FILENO, F_GETPIPE_SZ);
+	if (size > 0 && ioctl(STDOUT_FILENO, FIONREAD, &unread) == 0 && unread == 0)
+		return (size_t)size;
+	return PIPE_CHUNK;
+}
+
 static ssize_t write_output(const struct bridge *bridge, struct span bytes)
 {
 	if (bridge->output_is_socket)
@@ -44,7 +54,8 @@ static ssize_t write_output(const struct bridge *bridge, struct span bytes)
 		errno = EAGAIN;
 		return -1;
 	}
-	return write(STDOUT_FILENO, bytes.ptr, bytes.len < PIPE_CHUNK ? bytes.len : PIPE_CHUNK);
+	size_t room = bytes.len > PIPE_CHUNK ? output_room() : PIPE_CHUNK;
+	return write(STDOUT_FILENO, bytes.ptr, bytes.len < room ? bytes.len : room);
 }
 
 static ssize_t write_daemon(const struct bridge *bridge, struct span bytes)

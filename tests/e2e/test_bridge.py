@@ -1,5 +1,7 @@
 """mcpd-bridge with the daemon itself: what an agent sees, also across restarts of the daemon. Faults to order are in test_bridge_faults.py."""
 
+import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -257,6 +259,22 @@ def test_the_daemon_is_started_and_started_again(make_daemon, agent):
 
 def daemons(d):
     return [p.pid for p in d.processes() if p.command[:2] == ['mcpd', '--background']]
+
+
+def test_systemd_starts_it_and_starts_it_again(user_manager, agent):
+    m = user_manager({'f': fake(tools=1)})
+    m.install()
+    m.systemctl('start', 'mcpd.socket')
+    a = agent(m, 'f', '--no-start')
+    a.initialize()
+    assert a.names() == ['tool0']
+    first = int(m.show('MainPID'))
+    for end in [lambda: os.kill(first, signal.SIGKILL), lambda: m.systemctl('stop', 'mcpd.service')]:
+        end()
+        a.until('notifications/tools/list_changed')
+        assert a.tool('text', {'text': 'again'}) == 'again'
+    assert int(m.show('MainPID')) not in (0, first)
+    assert a.close() == 0
 
 
 def test_a_daemon_that_cannot_be_started_again(make_daemon, agent):
