@@ -1,10 +1,12 @@
 /* Options, and what stands around bridge_run(). */
 #include <errno.h>
 #include <getopt.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "bridge.h"
 #include "mcpd-version.h"
@@ -14,14 +16,17 @@ extern char **environ;
 
 #define WAIT_MS 60000
 
+/* In one write, and only if that does not wait: an agent that never reads what its servers say on stderr must not stop us. */
 void complain(const char *format, ...)
 {
 	va_list args;
 	char text[2048];
+	struct pollfd pollfd = { .fd = STDERR_FILENO, .events = POLLOUT };
 	va_start(args, format);
 	vsnprintf(text, sizeof text, format, args);
 	va_end(args);
-	fprintf(stderr, "mcpd-bridge: %s\n", text);
+	if (poll(&pollfd, 1, 0) == 1 && pollfd.revents & POLLOUT)
+		dprintf(STDERR_FILENO, "mcpd-bridge: %s\n", text);
 }
 
 static const char help[] =

@@ -841,6 +841,29 @@ def test_signals_end_it_at_once(daemon, bridge, signo):
     assert conn.read_line() is None
 
 
+def test_a_client_that_never_reads_stderr(daemon):
+    """A daemon that refuses for ever makes a line each time; the pipe is full before that."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    try:
+        while os.write(write, b'x' * 4096):
+            pass
+    except BlockingIOError:
+        pass
+    os.set_blocking(write, True)
+    proc = subprocess.Popen([program('mcpd-bridge'), '--socket', daemon.path, '--no-start', '--wait', '1'],
+                            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=write)
+    os.close(write)
+    conn = daemon.accept()
+    conn.attach()
+    daemon.stop()
+    conn.close()
+    assert proc.wait(TIMEOUT) == 6
+    proc.stdin.close()
+    proc.stdout.close()
+    os.close(read)
+
+
 # -- the command line
 
 def run(*args, env=None):
