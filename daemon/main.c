@@ -398,8 +398,8 @@ int main(int argc, char **argv)
 	set_log_level(&app, NULL);
 	bool serve = options_parse(&app.options, argc, argv, &status);
 	set_log_level(&app, app.options.log_level);
-	if (serve && app.options.print_table) {
-		config_print_table(stdout);
+	if (serve && app.options.print) {
+		app.options.print(stdout);
 		status = EXIT_STATUS_OK;
 	} else if (serve && app.options.check_config) {
 		status = config_check(app.options.config_files, app.options.files_named, stdout) == 0 ?

@@ -16,6 +16,7 @@ enum {
 	OPTION_LOG_LEVEL,
 	OPTION_CHECK,
 	OPTION_TABLE,
+	OPTION_MAN,
 	OPTION_BACKGROUND,
 	OPTION_VERSION,
 	OPTION_HELP,
@@ -27,6 +28,7 @@ static const struct option long_options[] = {
 	{ "log-level", required_argument, NULL, OPTION_LOG_LEVEL },
 	{ "check-config", no_argument, NULL, OPTION_CHECK },
 	{ "print-config-table", no_argument, NULL, OPTION_TABLE },
+	{ "print-config-man", no_argument, NULL, OPTION_MAN },
 	{ "background", no_argument, NULL, OPTION_BACKGROUND },
 	{ "version", no_argument, NULL, OPTION_VERSION },
 	{ "help", no_argument, NULL, OPTION_HELP },
@@ -44,6 +46,7 @@ static const char help[] =
 	"                        logLevel, else info\n"
 	"  --check-config        say what is wrong with the configuration, and end\n"
 	"  --print-config-table  print what can be configured, as Markdown, and end\n"
+	"  --print-config-man    the same in the language of manual pages\n"
 	"  --background          let go of stdin, stdout and stderr once clients can connect; then log to the journal\n"
 	"  --version, --help     print this, and end\n"
 	"\n"
@@ -85,7 +88,10 @@ static bool take(struct options *o, int option, int *ret_status)
 		o->check_config = true;
 		return true;
 	case OPTION_TABLE:
-		o->print_table = true;
+		o->print = config_print_table;
+		return true;
+	case OPTION_MAN:
+		o->print = config_print_man;
 		return true;
 	case OPTION_BACKGROUND:
 		o->background = true;
@@ -129,7 +135,7 @@ bool options_parse(struct options *o, int argc, char **argv, int *ret_status)
 		return false;
 	}
 	take_environment(o);
-	if (o->files_named || o->print_table)
+	if (o->files_named || o->print)
 		return true;
 	o->default_file = config_default_file();
 	if (!o->default_file) {

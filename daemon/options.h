@@ -2,6 +2,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Exit statuses of mcpd, as --help tells them. */
 enum exit_status {
@@ -16,9 +17,10 @@ struct options {
 	const char **config_files; /* NULL-terminated; those of --config, or the default one */
 	char *default_file;        /* what config_files points to, if none was named */
 	bool files_named;
-	const char *socket;    /* NULL: not given */
-	const char *log_level; /* of --log-level, else of MCPD_LOG; NULL: neither is given */
-	bool check_config, print_table, background;
+	const char *socket;       /* NULL: not given */
+	const char *log_level;    /* of --log-level, else of MCPD_LOG; NULL: neither is given */
+	void (*print)(FILE *out); /* what --print-.. wants, or NULL */
+	bool check_config, background;
 };
 
 /* True to go on; else the program ends with *ret_status: help and version are printed, mistakes told. options_done() in

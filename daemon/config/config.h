@@ -127,3 +127,5 @@ char *config_default_file(void);
 int config_check(const char *const *files, bool must_exist, FILE *out);
 /* --print-config-table: every member and limit as Markdown tables; the README holds the same text between its `config-table` marks. */
 void config_print_table(FILE *out);
+/* --print-config-man: the same as sections of a manual page, from which the build makes mcpd.json(5). */
+void config_print_man(FILE *out);
