@@ -18,7 +18,7 @@ def output(*command):
 
 
 def source(page):
-    return (BUILD / 'man' / page).read_text()
+    return (BUILD / 'contrib' / 'man' / page).read_text()
 
 
 def plain(page):
@@ -53,7 +53,7 @@ def test_pages_are_well_formed(page, checker):
         if os.environ.get('MCPD_TEST_ALL'):
             pytest.fail('%s is not installed' % checker[0])
         pytest.skip('%s is not installed' % checker[0])
-    ended = subprocess.run([*checker, str(BUILD / 'man' / page)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ended = subprocess.run([*checker, str(BUILD / 'contrib' / 'man' / page)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert (ended.returncode, ended.stdout) == (0, '')
     version = output(program('mcpd'), '--version').split()[1]
     assert '"mcpd %s"' % version in source(page) and '@' not in re.sub('@modelcontextprotocol/', '', source(page))
