@@ -32,7 +32,7 @@
 	X(CLIENT_QUEUE_HARD, "clientQueueHardBytes", 256LL << 20, 1 << 20, 1LL << 34, "bytes",                         \
 	  "unsent bytes to one client past which it is disconnected")                                                  \
 	X(SERVER_QUEUE, "serverQueueBytes", 128LL << 20, 65536, 1LL << 34, "bytes",                                    \
-	  "unsent bytes to one server past which a request fails")                                                     \
+	  "bytes that wait to be sent to one server past which a request fails")                                       \
 	X(LOG_LINES, "logLines", 1000, 10, 100000, "lines", "stderr lines kept for each server")                       \
 	X(LOG_LINE_BYTES, "logLineBytes", 4096, 256, 1 << 20, "bytes", "longest stderr line kept; the rest is cut")    \
 	X(HISTORY, "historyEntries", 64, 4, 4096, "entries", "state changes kept for each server")                     \
