@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
+#include "proto/json_edit.h"
 #include "proto/json_iter.h"
 #include "xalloc.h"
 
@@ -62,19 +63,26 @@ struct introduction {
 	struct buf capabilities_text, server_info_text;
 };
 
-static void introduce(struct introduction *in, const struct facade *f, struct ipc *ipc,
+/* The tasks of legacy servers (a call with a `task`) are nothing that a modern client could ask for: its own are an
+ * extension (SEP-2663), which has no such capability. */
+static void introduce_capabilities(struct introduction *in, const struct view *view, bool modern,
+				   const struct mcp_server_facts *facts)
+{
+	struct json_edit no_tasks = { "tasks", JSON_EDIT_DROP, SPAN_NONE };
+	if (!facts)
+		buf_addf(&in->capabilities_text, AGGREGATE_CAPABILITIES,
+			 !modern && any_has_tasks(view) ? AGGREGATE_TASKS : "");
+	else if (!facts->capabilities.ptr || json_edit(&in->capabilities_text, facts->capabilities, &no_tasks, modern))
+		buf_add_text(&in->capabilities_text, "{}");
+	in->capabilities = buf_span(&in->capabilities_text);
+}
+
+static void introduce(struct introduction *in, const struct facade *f, struct ipc *ipc, bool modern,
 		      const struct mcp_server_facts *facts)
 {
 	struct view view = facade_view(f);
 	*in = (struct introduction){ 0 };
-	if (facts && facts->capabilities.ptr) {
-		in->capabilities = facts->capabilities;
-	} else if (facts) {
-		in->capabilities = SPAN_LIT("{}");
-	} else {
-		buf_addf(&in->capabilities_text, AGGREGATE_CAPABILITIES, any_has_tasks(&view) ? AGGREGATE_TASKS : "");
-		in->capabilities = buf_span(&in->capabilities_text);
-	}
+	introduce_capabilities(in, &view, modern, facts);
 	if (facts && facts->server_info.ptr) {
 		in->server_info = facts->server_info;
 	} else {
@@ -112,7 +120,7 @@ static void answer(struct request *r, bool modern, const struct mcp_server_facts
 	struct view view = facade_view(f);
 	struct introduction in;
 	struct buf result = BUF_INIT;
-	introduce(&in, f, ipc, facts);
+	introduce(&in, f, ipc, modern, facts);
 	if (modern) {
 		buf_add_text(&result, "{\"resultType\":\"complete\",\"supportedVersions\":");
 		era_write_modern_versions(&result);

@@ -68,8 +68,8 @@ class Bench:
         for client, server in sorted(set((YARDSTICK[key], key[1]) for key in YARDSTICK)):
             self.directly[client, server] = self.pool.submit(self.direct, client, server)
 
-    def run(self, client, command, env, steps, name):
-        driver, era = CLIENTS[client]
+    def run(self, client, command, env, steps, name, era=None):
+        driver, era = CLIENTS[client].driver, era or CLIENTS[client].era
         tap = self.folder / (name + '.wire')
         order = {'command': harness.PYTHON, 'args': [str(TAP), str(tap), *command], 'env': env, 'era': era,
                  'capabilities': plans.CAPABILITIES, 'roots': plans.ROOTS, 'steps': steps}
@@ -100,6 +100,10 @@ class Bench:
                 steps = plans.prefixed(steps_for(client, server, era), server)
                 runs[server, 'aggregate'] = Run(*self.run(client, [bridge], daemon.environ, steps, '%s-all-%s' % (client, server)),
                                                 prefix=server + '__')
+        if client == 'sdk2-modern':
+            for mode, arguments in [(server, [server]) for server in SERVERS] + [('all', [])]:
+                runs['auto', mode] = Run(*self.run(client, [bridge, *arguments], daemon.environ, [{'op': 'info'}, *plans.LISTS],
+                                                   'auto-' + mode, era='auto'))
         return runs
 
     def close(self, failed):
@@ -141,6 +145,30 @@ def test_every_step(pair, client, server, mode):
     different = [(got, wanted) for got, wanted in zip(bridged.steps(), direct.steps()) if got != wanted]
     assert not different, '\n\n'.join('through the bridge %s\ndirectly %s' % pair for pair in different)[:20000]
     assert len(bridged.steps()) == len(direct.steps())
+
+
+@combinations
+def test_introduction(pair, client, server, mode):
+    """Who the server says it is, what it can, and its instructions."""
+    bridged, direct = (run.one('info')['result'] for run in pair)
+    assert bridged['era'] == CLIENTS[client].era
+    if mode == 'single':
+        assert bridged['version'] == direct['version'] and bridged['instructions'] == direct['instructions']
+        # mcpd adds nothing, and takes nothing away but what the client's era has no words for.
+        wanted = {k: v for k, v in direct['capabilities'].items() if k != 'tasks' or same_era(client, server)}
+        assert bridged['capabilities'] == wanted
+    else:
+        assert bridged['version']['name'] == 'mcpd' and direct['instructions'] in bridged['instructions']
+        missing = set(direct['capabilities']) - set(bridged['capabilities'])
+        assert not missing - {'tasks'} and (client == 'sdk2-modern' or not missing), missing
+
+
+@pytest.mark.parametrize('what', [*SERVERS, 'all'])
+def test_a_client_that_looks_for_the_newest_finds_it(bench, what):
+    """Whatever the server behind: mcpd speaks the modern era to who can."""
+    run = bench.bridged['sdk2-modern'].result()['auto', what]
+    assert run.one('info')['result']['era'] == 'modern'
+    assert run.one('list')['result']['tools'] and not run.transcript.broken_laws() and not run.one('end')['unexpected']
 
 
 @combinations

@@ -1,7 +1,7 @@
 // What client_sdk1.mjs and client_sdk2.mjs have in common: a plan read from stdin, done with an official client step by step, and one
 // JSON line on stdout for each thing observed.
 //
-//     {"command": .., "args": [..], "env": {..}, "era": "legacy"|"modern", "capabilities": {..}, "roots": [..], "steps": [..]}
+//     {"command": .., "args": [..], "env": {..}, "era": "legacy"|"modern"|"auto", "capabilities": {..}, "roots": [..], "steps": [..]}
 //
 // A step is {"op": .., ..}; operations are the functions in `operations` below, and their lines {"step": op, "result"|"error": ..}, in
 // which "notes" are the notifications and "questions" what the server asked meanwhile. The last line says how the connection ended.
@@ -57,7 +57,7 @@ export async function runPlan(sdk) {
 	};
 
 	const operations = {
-		info: () => ({ capabilities: client.getServerCapabilities(), version: client.getServerVersion(), instructions: client.getInstructions() }),
+		info: () => ({ era: client.getProtocolEra?.() ?? 'legacy', capabilities: client.getServerCapabilities(), version: client.getServerVersion(), instructions: client.getInstructions() }),
 		list: async ({ what }) => ({ tools: () => client.listTools(), prompts: () => client.listPrompts(), resources: () => client.listResources(),
 			templates: () => client.listResourceTemplates() })[what](),
 		call: async ({ name, arguments: args = {}, progress = false, logs = 0 }) => {

@@ -5,7 +5,7 @@ import { runPlan } from './client_plan.mjs';
 
 await runPlan({
 	async connect({ command, args, env, capabilities, era }, { onNotification, onRequest, onClose, onError }) {
-		const mode = era === 'modern' ? { pin: '2026-07-28' } : 'legacy';
+		const mode = era === 'modern' ? { pin: '2026-07-28' } : era;
 		const client = new Client({ name: 'sdk2', version: '2' }, { capabilities, versionNegotiation: { mode } });
 		client.fallbackNotificationHandler = async n => onNotification(n);
 		for (const method of ['sampling/createMessage', 'elicitation/create', 'roots/list'])
