@@ -84,9 +84,10 @@ def test_ten_thousand_queued_calls_delay_another_clients_by_a_few(make_daemon, n
         finally:
             for flood in floods:
                 flood.__exit__()
-        # Ten thousand calls of clients that have gone are not left to be served.
+        # Ten thousand calls of clients that have gone are not left to be served, but for those that were sent.
         first = place(c, 'fake')
-        assert place(c, 'fake') - first <= 2
+        assert place(c, 'fake') - first <= FEW
+        assert place(c, 'fake') < 9000
 
 
 def test_clients_that_flood_are_served_alike(make_daemon):
