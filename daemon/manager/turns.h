@@ -3,12 +3,14 @@
  *
  * What has been sent cannot be called back, and a server that works on one request at a time does so in the order of
  * their coming. So a client may have only some calls with a shared server; the rest wait here, in a queue of its own,
- * and take turns with those of the others. How many it may have sent (the window, limit fairWindow) is four for each
- * call that the server has been seen to work on at once, so that whoever comes next waits for no more than some calls'
- * time, and a server that works on many is still kept busy: it shows it by answering a call, or reporting its progress, before an older one, and the
- * window grows with the number that is overtaken. Of calls so quick that nobody would notice the wait, the window holds
- * as many as the server answers in TURNS_QUICK_US. Clients that have calls there at the same time share the window, with
- * at least TURNS_SHARE_MIN for each.
+ * and take turns with those of the others. How many it may have sent is its window:
+ *
+ * - at least the limit fairWindow: whoever comes next waits for no more than so many calls' time;
+ * - four for each call that the server has been seen to work on at once, so that one that works on many is kept busy. A
+ *   server shows it by answering a call, or reporting its progress, before an older one;
+ * - as many as the server answers in TURNS_QUICK_US, which nobody would notice.
+ *
+ * Clients that have calls there at the same time share the window, with at least TURNS_SHARE_MIN for each.
  *
  * Calls may take long, wait for each other at the server, or never end: while nothing is answered, one more of each
  * waiting client goes out every TURNS_TRY_MS, TURNS_TRY of them, so that the calls that a client usually makes in
