@@ -280,8 +280,8 @@ def test_other_processes_of_the_user_cannot_look_into_the_daemon(make_daemon, du
     """A server runs as the same user: it could read the daemon's variables and memory, and those of the others in it."""
     daemon = make_daemon(start=False)
     environ = {**daemon.environ, 'SOME_TOKEN': 'x', **({'MCPD_DUMPABLE': dumpable} if dumpable else {})}
-    for directory in [daemon.dir, *daemon.dir.iterdir()]:
-        shutil.chown(directory, 65534, 65534)
+    for path in [daemon.dir, *daemon.dir.rglob('*')]:
+        shutil.chown(path, 65534, 65534)
     proc = subprocess.Popen([program('mcpd')], env=environ, cwd=daemon.dir, user=65534, group=65534, extra_groups=[],
                             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     code = 'import sys; print(open("/proc/%s/environ" % sys.argv[1], "rb").read())'
@@ -295,7 +295,9 @@ def test_other_processes_of_the_user_cannot_look_into_the_daemon(make_daemon, du
             assert 'SOME_TOKEN' in looked.stdout
         else:
             assert looked.returncode != 0 and 'PermissionError' in looked.stderr
-    finally:
         proc.terminate()
         assert proc.wait(60) == 0
+    finally:
+        proc.kill() if proc.poll() is None else None
+        proc.wait()
         proc.stderr.close()
