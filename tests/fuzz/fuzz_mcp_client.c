@@ -199,7 +199,11 @@ static struct peer *peer_new(struct loop *loop, const struct limits *limits, str
 	};
 	static const struct pending_hooks hooks = { give_up, on_late };
 	struct peer *peer = calloc(1, sizeof *peer);
-	peer->stdio.base = (struct transport){ &ops, *mcp_client_transport_callbacks(), client };
+	peer->stdio.base = (struct transport){
+		.ops = &ops,
+		.callbacks = *mcp_client_transport_callbacks(),
+		.arg = client,
+	};
 	peer->stdio.loop = loop;
 	peer->stdio.limits = limits;
 	peer->stdio.state = STDIO_STARTING;
