@@ -110,9 +110,11 @@ static void act(struct world *w, char what)
 			fake_result(oldest, "{\"resultType\":\"input_required\",\"requestState\":\"s\"}");
 		break;
 	case 'q':
-		if (newest && newest->client)
-			fake_ask(newest->server, ++w->question, methods[w->question % 3], "{\"message\":\"?\"}",
+		if (newest && newest->client) {
+			w->question++;
+			fake_ask(newest->server, w->question, methods[w->question % 3], "{\"message\":\"?\"}",
 				 MCP_PROOF_SOLE_OWNER, newest->client, w->question % 2 ? newest->id : 0, false);
+		}
 		break;
 	case 'w':
 		fake.callbacks->on_question_withdrawn(fake.arg, w->question, SPAN_LIT("\"no\""));
