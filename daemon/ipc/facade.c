@@ -450,6 +450,7 @@ static void on_end(struct session *s)
 	struct facade *f = facade_of(s);
 	requests_done(&f->requests);
 	facade_calls_done(f);
+	facade_listens_done(f);
 	assert(!f->waits && !f->listens);
 	timer_free(f->park_timer);
 	free(f->levelled);

@@ -76,6 +76,7 @@ struct facade {
 	struct facade_call *calls;
 	struct facade_wait *waits;
 	struct listen *listens;
+	struct subscribing *subscribing;
 	unsigned n_listens;
 	struct timer *park_timer;
 };
@@ -140,6 +141,7 @@ struct facade_wait *facade_wait_new(struct request *r, unsigned lists, int64_t d
 void facade_waits_check(struct facade *facade);
 /* facade_listen.c */
 void facade_listens_finish(struct facade *facade);
+void facade_listens_done(struct facade *facade);
 void facade_listens_tell_list(struct facade *facade, enum server_list list);
 void facade_listens_tell_update(struct facade *facade, const struct router_notification *notification);
 /* facade_calls.c: the call's answer is for this request. */

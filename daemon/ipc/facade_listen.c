@@ -137,12 +137,44 @@ static void acknowledge(struct listen *l)
 	buf_done(&params);
 }
 
-/* One subscription at a server, on its way. */
+/* One subscription at a server, on its way. The facade's, since the call of a client that has gone is never told its end. */
 struct subscribing {
-	struct ipc *ipc;
-	uint64_t session, request;
+	struct facade *facade;
+	struct subscribing *next, **at;
+	uint64_t request;
 	char *uri;
 };
+
+static struct subscribing *new_subscribing(struct facade *f, const struct listen *l, const char *uri)
+{
+	struct subscribing *sub = xnew(struct subscribing);
+	*sub = (struct subscribing){
+		.facade = f,
+		.next = f->subscribing,
+		.at = &f->subscribing,
+		.request = request_number(l->request),
+		.uri = xstrdup(uri),
+	};
+	if (sub->next)
+		sub->next->at = &sub->next;
+	f->subscribing = sub;
+	return sub;
+}
+
+static void free_subscribing(struct subscribing *sub)
+{
+	*sub->at = sub->next;
+	if (sub->next)
+		sub->next->at = sub->at;
+	free(sub->uri);
+	free(sub);
+}
+
+void facade_listens_done(struct facade *f)
+{
+	while (f->subscribing)
+		free_subscribing(f->subscribing);
+}
 
 static void forget_uri(struct listen *l, const char *uri)
 {
@@ -167,8 +199,9 @@ static struct listen *find_listen(struct facade *f, const struct request *r)
 static void on_subscribed(void *arg, const struct call_info *info, const struct transport_reply *reply)
 {
 	struct subscribing *sub = arg;
-	struct request *r = facade_find_request(sub->ipc, sub->session, sub->request);
-	struct listen *l = r ? find_listen(facade_of(request_session(r)), r) : NULL;
+	struct session *session = sub->facade->session;
+	struct request *r = facade_find_request(session_ipc(session), session_id(session), sub->request);
+	struct listen *l = r ? find_listen(sub->facade, r) : NULL;
 	if (reply->code)
 		log_server(LOG_LEVEL_DEBUG, info->server_name, "a resource subscription was refused: %s",
 			   mcpd_outcome_name(info->outcome));
@@ -176,8 +209,7 @@ static void on_subscribed(void *arg, const struct call_info *info, const struct 
 		forget_uri(l, sub->uri);
 	if (l && --l->pending == 0)
 		acknowledge(l);
-	free(sub->uri);
-	free(sub);
+	free_subscribing(sub);
 }
 
 /* What no server takes is left out of the acknowledgment. */
@@ -189,15 +221,12 @@ static void subscribe(struct listen *l)
 	l->uris = xnew_array(char *, n ? n : 1);
 	l->n_uris = 0;
 	for (size_t i = 0; i < n; i++) {
-		struct subscribing *sub = xnew(struct subscribing);
-		*sub = (struct subscribing){ session_ipc(l->session), session_id(l->session),
-					     request_number(l->request), xstrdup(uris[i]) };
+		struct subscribing *sub = new_subscribing(f, l, uris[i]);
 		if (request_resource(f, "\"resources/subscribe\"", uris[i], on_subscribed, sub)) {
 			l->uris[l->n_uris++] = uris[i];
 			l->pending++;
 		} else {
-			free(sub->uri);
-			free(sub);
+			free_subscribing(sub);
 			free(uris[i]);
 		}
 	}

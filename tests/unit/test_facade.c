@@ -195,6 +195,23 @@ START_TEST(a_resource_waits_for_the_lists_that_say_whose_it_is)
 }
 END_TEST
 
+START_TEST(a_client_that_goes_while_it_subscribes_leaves_nothing)
+{
+	begin();
+	fake_add("s");
+	struct peer *p = attached("s");
+	ask(p, "\"id\":1,\"method\":\"subscriptions/listen\",\"params\":{\"notifications\":"
+	       "{\"resourceSubscriptions\":[\"a://b\",\"a://c\"]}," META "}");
+	passes(3);
+	ck_assert_uint_eq(fake.n_calls, 2);
+	fake_result(fake_call_at(0), "{}");
+	expect_silence(p); /* it is acknowledged once both are answered */
+	peer_close(p);
+	fake_result(fake_call_at(1), "{}");
+	end();
+}
+END_TEST
+
 int main(void)
 {
 	return RUN_TESTS("facade", a_cancelled_request_gets_no_answer_even_if_the_server_answers,
@@ -202,6 +219,7 @@ int main(void)
 			 an_answer_that_comes_while_a_modern_client_is_asked_is_kept_for_it,
 			 R24_a_question_goes_to_a_call_of_the_client_that_it_is_proven_to_be_about,
 			 a_client_that_goes_while_it_is_asked_leaves_nothing,
+			 a_client_that_goes_while_it_subscribes_leaves_nothing,
 			 a_list_that_is_not_there_is_waited_for_and_told_once,
 			 a_resource_waits_for_the_lists_that_say_whose_it_is);
 }
