@@ -310,6 +310,8 @@ START_TEST(M4_a_new_connection_begins_with_what_is_subscribed)
 	WAIT_UNTIL(f.n_made == 2);
 	bring_up_modern(last(), ANNOUNCES, NO_TOOLS);
 	assert_contains(fake_methods(last()), "subscriptions/listen tools/call");
+	ck_assert_uint_eq(listens(), 1);
+	acknowledge(stream(), "{\"toolsListChanged\":true}");
 	WAIT_UNTIL(listens() == 2);
 	assert_filter("{\"toolsListChanged\":true,\"resourceSubscriptions\":[\"u:a\"]}");
 	answer_call(last(), "{}");
