@@ -18,6 +18,7 @@
 #include "transport/guard.h"
 #include "transport/keeper.h"
 #include "transport/order.h"
+#include "transport/process_text.h"
 #include "transport/removal.h"
 #include "xalloc.h"
 
@@ -87,39 +88,13 @@ static void close_order(struct process *p)
 
 /* --- telling --- */
 
-static bool is_passing(int error)
-{
-	static const int passing[] = { EAGAIN, ENOMEM, EMFILE, ENFILE, ETXTBSY, EIO };
-	for (size_t i = 0; i < sizeof passing / sizeof *passing; i++)
-		if (error == passing[i])
-			return true;
-	return false;
-}
-
-static char *describe_failure(const struct process *p, int error, enum keeper_stage stage)
-{
-	if (stage == KEEPER_STAGE_CHDIR)
-		return xasprintf("cannot enter the directory \"%s\" to run \"%s\": %s", p->cwd, p->command,
-				 strerror(error));
-	if (stage == KEEPER_STAGE_FORK)
-		return xasprintf("cannot start a process for \"%s\": %s", p->command, strerror(error));
-	if (!*p->command)
-		return xasprintf("cannot execute \"\": the command is empty");
-	if (strchr(p->command, '/'))
-		return xasprintf("cannot execute \"%s\": %s", p->command, strerror(error));
-	return xasprintf(
-		"cannot execute \"%s\": %s (PATH searched: %s; if it is elsewhere, give its full path, or PATH in the "
-		"server's \"env\", or for all servers in \"mcpd\": {\"environment\": ..})",
-		p->command, strerror(error), p->searched_path);
-}
-
 static void tell_failure(struct process *p, int error, enum keeper_stage stage)
 {
 	if (p->started_told || p->ending != END_NOT)
 		return;
 	p->started_told = true;
-	char *message = describe_failure(p, error, stage);
-	p->callbacks.on_started(p->arg, message, stage != KEEPER_STAGE_FORK && !is_passing(error));
+	char *message = process_text_failure(p->command, p->searched_path, p->cwd, error, stage);
+	p->callbacks.on_started(p->arg, message, !process_text_is_passing(error, stage));
 	free(message);
 }
 
@@ -138,16 +113,6 @@ static void tell_exit(struct process *p, const char *how, bool signalled)
 	p->exit_told = true;
 	if (p->callbacks.on_exit)
 		p->callbacks.on_exit(p->arg, how, signalled);
-}
-
-static void describe_exit(int code, int status, char *out, size_t size)
-{
-	const char *name = code == CLD_EXITED ? NULL : sigdescr_np(status);
-	if (code == CLD_EXITED)
-		snprintf(out, size, "exit status %d", status);
-	else
-		snprintf(out, size, "killed by signal %d (%s)%s", status, name ? name : "unknown",
-			 code == CLD_DUMPED ? ", core dumped" : "");
 }
 
 /* --- the end --- */
@@ -265,7 +230,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		tell_failure(p, event->a, (enum keeper_stage)event->b);
 		break;
 	case KEEPER_EXITED:
-		describe_exit(event->a, event->b, how, sizeof how);
+		process_text_exit(event->a, event->b, how, sizeof how);
 		if (p->leaf && cgroup_oom_kills(p->leaf) > 0)
 			strncat(how, ": out of memory (memoryMax)", sizeof how - strlen(how) - 1);
 		on_exited(p, how);
