@@ -210,6 +210,9 @@ static void wind_up(struct guarding *g)
 {
 	int64_t patience = now_ms() + KEEPERS_MAY_TAKE;
 	int64_t end = patience + REST_MAY_TAKE;
+	for (size_t i = 0; i < g->n_kept; i++)
+		if (g->kept[i].pid > 0)
+			kill(g->kept[i].pid, SIGCONT); /* it would not see it, were it stopped */
 	while (reap(g) && now_ms() < end) {
 		struct proctree_result result;
 		if (now_ms() > patience)
@@ -225,6 +228,7 @@ static _Noreturn void guard_run(int fd)
 	setsid();
 	keeper_keep_only(&fd, 1);
 	keeper_set_title("mcpd-guard", "mcpd-guard");
+	prctl(PR_SET_PDEATHSIG, SIGCONT); /* should we have been stopped, when the daemon goes */
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
 	struct guarding g = { .children_fd = keeper_watch_children() };
 	while (!g.daemon_gone) {
@@ -293,6 +297,7 @@ void guard_stop(struct guard *g)
 	g->fd = -1;
 	if (g->pid < 0)
 		return;
+	kill(g->pid, SIGCONT);
 	int pidfd = (int)syscall(SYS_pidfd_open, g->pid, 0);
 	struct pollfd fds = { .fd = pidfd, .events = POLLIN };
 	int64_t end = now_ms() + STOP_MAY_TAKE;

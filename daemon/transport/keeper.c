@@ -262,7 +262,7 @@ static _Noreturn void become_server(const struct launch *launch, int note_fd, pi
 
 static void tell(struct keeper *k, enum keeper_event_type type, int32_t a, int32_t b)
 {
-	struct keeper_event event = { .type = type, .a = a, .b = b };
+	struct keeper_event event = { .type = type, .a = a, .b = b, .keeper = (int32_t)getpid() };
 	if (k->control >= 0)
 		(void)!send(k->control, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
@@ -473,6 +473,7 @@ _Noreturn void keeper_run(const int fds[KEEPER_FDS])
 	keeper_keep_only(kept, KEEPER_FDS);
 	struct keeper k = { .control = CONTROL_FD, .exec_fd = -1 };
 	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	prctl(PR_SET_PDEATHSIG, SIGCONT); /* should we have been stopped, and the guard and the daemon be gone */
 	k.children_fd = keeper_watch_children();
 	if (k.children_fd < 0 || !read_order(ORDER_FD, &k.launch)) {
 		tell(&k, KEEPER_FAILED, k.children_fd < 0 ? EMFILE : ENOMEM, KEEPER_STAGE_FORK);

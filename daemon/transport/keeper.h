@@ -38,6 +38,7 @@ enum keeper_stage { KEEPER_STAGE_FORK, KEEPER_STAGE_CHDIR, KEEPER_STAGE_EXEC };
 struct keeper_event {
 	int32_t type;
 	int32_t a, b;
+	int32_t keeper; /* its pid; 0: none could be made */
 };
 
 /* What is to be started, as strings in a file: counts first, then the NUL-terminated strings in this order. */

@@ -13,6 +13,7 @@
 #include <event2/event.h>
 
 #include "log.h"
+#include "transport/adoption.h"
 #include "transport/cgroup.h"
 #include "transport/container.h"
 #include "transport/guard.h"
@@ -34,7 +35,9 @@ struct process_host {
 	struct event *guard_event; /* its death */
 	struct timer *order_timer;
 	struct process *waiting, **waiting_end; /* whose orders the guard could not take yet */
-	unsigned n_processes;
+	struct process *processes;              /* all of them */
+	bool adopts;
+	struct adoption *adoption;
 	char *containers; /* directory; NULL: none */
 	struct removals *removals;
 };
@@ -44,6 +47,7 @@ enum process_state {
 	PROCESS_ORDERED,
 	PROCESS_RUNNING,
 	PROCESS_EXITED, /* or never executed; something of the tree may be left */
+	PROCESS_LOST,   /* its keeper was killed; what that left is being ended */
 	PROCESS_GONE,   /* nothing is left */
 };
 
@@ -57,15 +61,16 @@ struct process {
 	char *name, *command, *searched_path, *cwd, *leaf;
 	int64_t grace_ms;
 	struct process *next_waiting;
-	int order_fds[KEEPER_FDS]; /* until the order is out */
+	struct process *next, **at; /* of the host's */
+	int order_fds[KEEPER_FDS];  /* until the order is out */
 	int control;
 	struct event *control_event;
 	struct timer *timer; /* of the end's steps */
 	struct task *task;   /* what may not be told inside a call */
 	enum process_state state;
 	enum end_step ending;
-	pid_t pid;
-	int start_error; /* to be told by the task */
+	pid_t pid, keeper; /* 0: not known, or none any more */
+	int start_error;   /* to be told by the task */
 	bool started_told, exit_told;
 };
 
@@ -119,8 +124,12 @@ static void tell_exit(struct process *p, const char *how, bool signalled)
 
 static void send_command(struct process *p, char command)
 {
-	if (p->control >= 0)
-		(void)!send(p->control, &command, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (p->control < 0)
+		return;
+	(void)!send(p->control, &command, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+	/* One that was stopped would not read it. */
+	if (p->keeper > 0)
+		kill(p->keeper, SIGCONT);
 }
 
 /* Takes the next step of the end, and sets the clock for the one after it. */
@@ -150,6 +159,7 @@ static void close_control(struct process *p)
 	if (p->control >= 0)
 		close(p->control);
 	p->control = -1;
+	p->keeper = 0;
 }
 
 /* Nothing of the tree is left. */
@@ -199,14 +209,14 @@ void process_end(struct process *p)
 		task_schedule(p->task);
 		return;
 	}
-	step_end(p, p->state == PROCESS_EXITED ? END_TERM : END_BY_ITSELF);
+	step_end(p, p->state == PROCESS_EXITED || p->state == PROCESS_LOST ? END_TERM : END_BY_ITSELF);
 }
 
 /* --- what the keeper says --- */
 
-static void on_exited(struct process *p, const char *how)
+static void on_exited(struct process *p, enum process_state now, const char *how)
 {
-	p->state = PROCESS_EXITED;
+	p->state = now;
 	p->pid = 0;
 	bool signalled = p->ending > END_BY_ITSELF;
 	if (p->ending == END_BY_ITSELF)
@@ -217,6 +227,7 @@ static void on_exited(struct process *p, const char *how)
 static void on_event(struct process *p, const struct keeper_event *event)
 {
 	char how[96];
+	p->keeper = event->keeper;
 	switch (event->type) {
 	case KEEPER_STARTED:
 		p->state = PROCESS_RUNNING;
@@ -233,7 +244,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		process_text_exit(event->a, event->b, how, sizeof how);
 		if (p->leaf && cgroup_oom_kills(p->leaf) > 0)
 			strncat(how, ": out of memory (memoryMax)", sizeof how - strlen(how) - 1);
-		on_exited(p, how);
+		on_exited(p, PROCESS_EXITED, how);
 		break;
 	case KEEPER_ENDED:
 		if (event->a > 0)
@@ -243,20 +254,43 @@ static void on_event(struct process *p, const struct keeper_event *event)
 	}
 }
 
-/* The socket ended before its time: the keeper was killed. The guard has swept what it left before letting go of the
- * socket. */
+/* The socket ended before its time: the keeper was killed. Its guard has swept what it left before letting go of the
+ * socket; but the guard may have been killed as well. */
 static void on_keeper_lost(struct process *p)
 {
 	log_server(LOG_LEVEL_WARNING, p->name, "its mcpd-keeper was killed");
-	if (p->leaf && cgroup_kill(p->leaf) == 0)
-		cgroup_remove(p->leaf);
+	if (p->leaf)
+		cgroup_kill(p->leaf);
 	close_control(p);
-	bool ran = p->state == PROCESS_RUNNING;
+	adoption_sweep(p->host->adoption);
+	bool ran = p->state == PROCESS_RUNNING, ordered = p->state == PROCESS_ORDERED;
+	p->state = PROCESS_LOST;
 	if (ran)
-		on_exited(p, "killed with its mcpd-keeper");
-	else if (p->state == PROCESS_ORDERED)
+		on_exited(p, PROCESS_LOST, "killed with its mcpd-keeper");
+	else if (ordered)
 		tell_failure(p, EPIPE, KEEPER_STAGE_FORK);
-	gone(p);
+}
+
+/* A lost one whose leaf cannot be removed yet, or any; NULL if there is none. */
+static struct process *find_lost(const struct process_host *host, bool in_leaf)
+{
+	struct process *p = host->processes;
+	while (p && !(p->state == PROCESS_LOST && (!in_leaf || (p->leaf && cgroup_remove(p->leaf) == -EBUSY))))
+		p = p->next;
+	return p;
+}
+
+static bool on_swept(void *arg, bool last)
+{
+	struct process_host *host = arg;
+	struct process *p = find_lost(host, true);
+	if (p && !last) {
+		cgroup_kill(p->leaf);
+		return false;
+	}
+	while ((p = find_lost(host, false)))
+		gone(p); /* may free it, and others */
+	return true;
 }
 
 static void on_control(evutil_socket_t fd, short what, void *arg)
@@ -312,7 +346,23 @@ static void on_guard(evutil_socket_t fd, short what, void *arg)
 	event_free(host->guard_event);
 	host->guard_event = NULL;
 	guard_stop(&host->guard);
+	adoption_guard_lost(host->adoption);
 	ensure_guard(host);
+}
+
+static pid_t guard_pid(void *arg)
+{
+	const struct process_host *host = arg;
+	return host->guard.pid;
+}
+
+static bool is_keeper(void *arg, pid_t pid)
+{
+	const struct process_host *host = arg;
+	const struct process *p = host->processes;
+	while (p && p->keeper != pid)
+		p = p->next;
+	return p;
 }
 
 /* --- the start --- */
@@ -426,7 +476,11 @@ struct process *process_start(struct process_host *host, struct loop *loop, cons
 	p->order_fds[KEEPER_FD_STDOUT] = options->stdout_fd;
 	p->order_fds[KEEPER_FD_STDERR] = options->stderr_fd;
 	p->order_fds[KEEPER_FD_CONTROL] = p->order_fds[KEEPER_FD_ORDER] = -1;
-	host->n_processes++;
+	p->at = &host->processes;
+	p->next = host->processes;
+	if (p->next)
+		p->next->at = &p->next;
+	host->processes = p;
 	int error = prepare(p, options);
 	if (error) {
 		fail_start(p, error);
@@ -462,7 +516,9 @@ void process_free(struct process *p)
 	assert(p->ending == END_DONE);
 	timer_free(p->timer);
 	task_free(p->task);
-	p->host->n_processes--;
+	*p->at = p->next;
+	if (p->next)
+		p->next->at = p->at;
 	loop_bury(p->loop, p, process_bury);
 }
 
@@ -471,6 +527,7 @@ struct process_host *process_host_new(void)
 	struct process_host *host = xnew(struct process_host);
 	host->waiting_end = &host->waiting;
 	host->cgroup = cgroup_new();
+	host->adopts = adoption_prepare();
 	int error = guard_start(&host->guard);
 	if (!error)
 		return host;
@@ -492,7 +549,9 @@ void process_abandon(struct process *p)
 
 void process_host_attach(struct process_host *host, struct loop *loop)
 {
+	static const struct adoption_callbacks callbacks = { guard_pid, is_keeper, on_swept };
 	host->loop = loop;
+	host->adoption = adoption_new(loop, host->adopts, &callbacks, host);
 	host->order_timer = timer_new(loop, send_orders, host);
 	watch_guard(host);
 	if (host->containers)
@@ -510,10 +569,11 @@ void process_host_free(struct process_host *host)
 	if (!host)
 		return;
 	removals_free(host->removals);
-	assert(host->n_processes == 0);
+	assert(!host->processes);
 	if (host->guard_event)
 		event_free(host->guard_event);
 	timer_free(host->order_timer);
+	adoption_free(host->adoption);
 	guard_stop(&host->guard);
 	cgroup_free(host->cgroup);
 	free(host->containers);

@@ -5,7 +5,8 @@
  * a keeper (transport/keeper.h): daemon > mcpd-guard > mcpd-keeper > server. Whatever a server starts stays below its
  * keeper, and is ended with it: by process_end(), and by guard and keeper themselves if the daemon is killed. With a
  * delegated cgroup (transport/cgroup.h) each server is in a leaf of its own besides, and cgroup.kill does the last
- * step.
+ * step. Any two of daemon, guard and keeper may be killed at once (transport/adoption.h), and each may have been stopped;
+ * for all three only a service manager helps.
  */
 #pragma once
 

@@ -187,6 +187,21 @@ static pid_t guard_pid(void)
 	return pid;
 }
 
+static pid_t keeper_below(pid_t parent)
+{
+	pid_t keeper = 0;
+	ck_assert_uint_eq(count_children(parent, "mcpd-keeper", &keeper), 1);
+	return keeper;
+}
+
+/* Kills the guard, and waits for the next one. */
+static void replace_guard(void)
+{
+	pid_t first = guard_pid(), second = 0;
+	kill(first, SIGKILL);
+	loop_wait(loop, count_children(getpid(), "mcpd-guard", &second) == 1 && second != first);
+}
+
 START_TEST(a_killed_keeper_is_noticed_and_its_tree_ends)
 {
 	make_mark("keeper");
@@ -217,9 +232,7 @@ START_TEST(a_killed_guard_is_replaced_and_keepers_go_on)
 	bench_start();
 	struct running before, after;
 	run_stubborn(&before, 20, "stay");
-	pid_t first = guard_pid(), second = 0;
-	kill(first, SIGKILL);
-	loop_wait(loop, count_children(getpid(), "mcpd-guard", &second) == 1 && second != first);
+	replace_guard();
 	run(&after, "cat", 600000, "-");
 	loop_wait(loop, after.started);
 	ck_assert_str_eq(after.error, "");
@@ -228,6 +241,56 @@ START_TEST(a_killed_guard_is_replaced_and_keepers_go_on)
 	ck_assert_uint_eq(count_marked(mark, NULL), 0);
 	running_end(&after);
 	bench_stop();
+}
+END_TEST
+
+START_TEST(a_keeper_that_is_killed_after_its_guard)
+{
+	make_mark("adopted");
+	bench_start();
+	struct running r, other;
+	run_stubborn(&r, 600000, "stay");
+	pid_t keeper = keeper_below(guard_pid());
+	run(&other, "cat", 600000, "-");
+	loop_wait(loop, other.started);
+	replace_guard();
+	kill(keeper, SIGKILL);
+	loop_wait(loop, r.exited);
+	ck_assert_str_eq(r.how, "killed with its mcpd-keeper");
+	running_end(&r);
+	/* What it left came to us; it has gone before the end is told, and is reaped. */
+	ck_assert_uint_eq(count_marked(mark, NULL), 0);
+	ck_assert_int_lt(kill(keeper, 0), 0);
+	/* The other one's keeper is with us as well, and was spared. */
+	ck_assert_int_eq(write(other.to_stdin, "hello\n", 6), 6);
+	loop_wait(loop, running_said(&other, "hello"));
+	keeper = keeper_below(getpid());
+	running_end(&other);
+	loop_wait(loop, kill(keeper, 0) < 0);
+	bench_stop();
+}
+END_TEST
+
+START_TEST(children_that_were_there_before_are_left_alone)
+{
+	pid_t stranger = fork();
+	if (stranger == 0) {
+		pause();
+		_exit(0);
+	}
+	bench_start();
+	struct running r;
+	run(&r, "cat", 600000, "-");
+	loop_wait(loop, r.started);
+	pid_t keeper = keeper_below(guard_pid());
+	replace_guard();
+	kill(keeper, SIGKILL);
+	loop_wait(loop, r.exited);
+	running_end(&r);
+	bench_stop();
+	ck_assert_int_eq(waitpid(stranger, NULL, WNOHANG), 0);
+	kill(stranger, SIGKILL);
+	ck_assert_int_eq(waitpid(stranger, NULL, 0), stranger);
 }
 END_TEST
 
@@ -384,6 +447,7 @@ int main(void)
 			 R3_what_a_dead_launcher_left_is_ended_too, S9_closed_input_then_SIGTERM_then_SIGKILL,
 			 one_servers_end_does_not_touch_another, R3_a_daemon_that_is_killed_leaves_nothing,
 			 a_killed_keeper_is_noticed_and_its_tree_ends, a_killed_guard_is_replaced_and_keepers_go_on,
+			 a_keeper_that_is_killed_after_its_guard, children_that_were_there_before_are_left_alone,
 			 guard_and_keeper_have_no_terminal_and_few_descriptors,
 			 in_a_delegated_cgroup_each_server_has_a_leaf);
 }
