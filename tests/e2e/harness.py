@@ -124,13 +124,13 @@ def alive(pid):
         return False
 
 
-def marked(mark):
+def marked(mark, variable=MARK):
     """The living processes that carry the mark in their environment, and all their descendants."""
     everyone = processes()
     pids = set()
     for p in everyone:
         try:
-            if b'%s=%s\0' % (MARK.encode(), mark.encode()) in Path('/proc/%d/environ' % p.pid).read_bytes() + b'\0':
+            if b'%s=%s\0' % (variable.encode(), mark.encode()) in Path('/proc/%d/environ' % p.pid).read_bytes() + b'\0':
                 pids.add(p.pid)
         except OSError:
             pass

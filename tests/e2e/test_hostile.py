@@ -262,23 +262,6 @@ def test_S14_a_server_that_never_reads(make_daemon):
 
 # -- the daemon
 
-def test_helpers_killed_from_outside_leave_nothing(make_daemon):
-    """R3: guard and keeper are processes like any other; without them the daemon's end still ends everything."""
-    daemon = make_daemon({'fake': fake(), 'stubborn': fake(ignoreTerm=True, ignoreEof=True, server={'stopGrace': 100},
-                                                           grandchild={'setsid': True, 'ignoreTerm': True})})
-    check_works(daemon)
-    check_works(daemon, 'stubborn')
-    guard = [p for p in daemon.processes() if 'mcpd-guard' in ' '.join(p.command)]
-    os.kill(guard[0].pid, signal.SIGKILL)
-    daemon.stderr.wait('mcpd-guard')
-    keeper = [p for p in daemon.processes() if 'mcpd-keeper: fake' in ' '.join(p.command)]
-    os.kill(keeper[0].pid, signal.SIGKILL)
-    with daemon.client() as c:
-        wait_for(lambda: 'result' in c.tool('fake', 'text', {'text': 'x'}).wait().message)
-    check_works(daemon, 'stubborn')
-    daemon.kill()
-
-
 def test_reloads_and_signals_under_load(make_daemon):
     daemon = make_daemon({'fake': fake(), 'other': fake()})
     check_works(daemon)
