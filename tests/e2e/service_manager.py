@@ -25,6 +25,8 @@ chmod 700 "$XDG_RUNTIME_DIR"
 for top in /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd; do
     if [ -e $top/cgroup.procs ]; then
         mkdir -p $top/%(group)s || exit %(cannot)d
+        # Where there is a memory controller, it is handed on.
+        echo +memory >$top/%(slice)s/cgroup.subtree_control 2>/dev/null || true
         echo $$ >$top/%(group)s/cgroup.procs
     fi
 done
@@ -84,7 +86,7 @@ class UserManager:
     # -- its life
 
     def start(self):
-        script = SCRIPT % {'cannot': CANNOT, 'group': self.group, 'systemd': SYSTEMD, 'journal': self.journal.path}
+        script = SCRIPT % {'cannot': CANNOT, 'slice': self.slice, 'group': self.group, 'systemd': SYSTEMD, 'journal': self.journal.path}
         self.proc = subprocess.Popen(['unshare', '-m', 'sh', '-c', script], env=self.environ, cwd=self.home,
                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
         self.output = Output(self.proc.stdout)

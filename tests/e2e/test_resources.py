@@ -62,3 +62,24 @@ def test_a_bad_memory_limit_fails_its_server_with_a_hint(make_daemon, value):
     with d.client() as c:
         assert c.server('f')['state'] == 'failed'
         assert '512M' in c.server('f')['lastError']['message'], json.dumps(value)
+
+
+def test_a_server_that_takes_more_than_its_memory_ends_alone(user_manager):
+    """In the service's delegated control group, where there is a memory controller."""
+    m = user_manager({'greedy': fake(server={'memoryMax': '64M'}), 'fake': fake()})
+    m.install()
+    m.systemctl('start', 'mcpd.service')
+    with m.client() as c:
+        for name in ('greedy', 'fake'):
+            c.wait_state(name, 'connected')
+        if not c.server('greedy')['memoryMaxEnforced']:
+            pytest.skip('no memory controller of control groups v2 is delegated here')
+        daemon, pids = c.call('daemon/status')['pid'], [c.server(name)['pid'] for name in ('greedy', 'fake')]
+        error = c.tool('greedy', 'bytes', {'size': 256 << 20}).wait().error
+        assert error['data']['maybeExecuted'] is True
+        lost = wait_for(lambda: next((h for h in c.server('greedy')['history'] if 'memoryMax' in json.dumps(h)), None))
+        assert 'out of memory (memoryMax)' in json.dumps(lost)
+        c.wait_state('greedy', 'connected')
+        assert c.server('greedy')['pid'] != pids[0] and c.server('fake')['pid'] == pids[1]
+        assert c.text('greedy', 'tool0') == 'tool0 was called'
+        assert c.call('daemon/status')['pid'] == daemon
