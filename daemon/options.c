@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -137,9 +138,11 @@ bool options_parse(struct options *o, int argc, char **argv, int *ret_status)
 	take_environment(o);
 	if (o->files_named || o->print)
 		return true;
-	o->default_file = config_default_file();
-	if (!o->default_file) {
-		fputs("mcpd: neither XDG_CONFIG_HOME nor HOME is set to an absolute path: name a file with --config\n",
+	int error = config_default_file(&o->default_file);
+	if (error < 0) {
+		fputs(error == -ENOMEM ? "mcpd: out of memory\n" :
+					 "mcpd: neither XDG_CONFIG_HOME nor HOME is set to an absolute path: "
+					 "name a file with --config\n",
 		      stderr);
 		return false;
 	}

@@ -1,6 +1,7 @@
 /*
  * Small allocations whose size no peer controls. When even those fail the daemon says so and aborts; the service manager starts it anew.
- * Anything that a peer can make large goes through struct buf or malloc and is answered with an error instead.
+ * Anything that a peer can make large goes through struct buf or malloc and is answered with an error instead. Nor is any of this for proto/, which
+ * serves other programs too, or for config/: a reload that finds no memory must leave the daemon as it is (config/config_memory.h).
  */
 #pragma once
 

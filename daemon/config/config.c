@@ -1,12 +1,13 @@
 #include "config/config.h"
 
+#include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "config/config_members.h"
-#include "config/config_value.h"
+#include "config/config_memory.h"
 #include "proto/buf.h"
-#include "xalloc.h"
 
 const char *config_transport_name(enum config_transport t)
 {
@@ -22,24 +23,22 @@ const char *config_sharing_name(enum config_sharing s)
 	return names[s];
 }
 
-char *config_default_file(void)
+int config_default_file(char **ret)
 {
 	/* The XDG base directory specification: a relative path there is invalid and to be ignored. */
-	const char *base = getenv("XDG_CONFIG_HOME");
+	const char *base = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+	int len;
+	*ret = NULL;
 	if (base && base[0] == '/')
-		return xasprintf("%s/mcpd/mcp.json", base);
-	const char *home = getenv("HOME");
-	return home && home[0] == '/' ? xasprintf("%s/.config/mcpd/mcp.json", home) : NULL;
-}
-
-void config_problems_free(struct config_problem *problems, size_t n)
-{
-	for (size_t i = 0; i < n; i++) {
-		free(problems[i].file);
-		free(problems[i].server);
-		free(problems[i].message);
-	}
-	free(problems);
+		len = asprintf(ret, "%s/mcpd/mcp.json", base);
+	else if (home && home[0] == '/')
+		len = asprintf(ret, "%s/.config/mcpd/mcp.json", home);
+	else
+		return -ENOENT;
+	if (len >= 0)
+		return 0;
+	*ret = NULL;
+	return -ENOMEM;
 }
 
 void config_free(struct config *config)
@@ -83,26 +82,39 @@ void server_config_free(struct server_config *sc)
 	free(sc);
 }
 
-static char **copy_list(char *const *list)
+static bool copy_string(char **ret, const char *text)
 {
-	char **copy = list_new();
+	*ret = text ? strdup(text) : NULL;
+	return *ret || !text;
+}
+
+static bool copy_list(char ***ret, char *const *list)
+{
 	size_t n = 0;
-	for (; list && *list; list++)
-		list_add(&copy, &n, xstrdup(*list));
-	return copy;
+	bool good = (*ret = list_new());
+	for (; good && *list; list++)
+		good = list_add(ret, &n, strdup(*list));
+	return good;
 }
 
 struct server_config *server_config_copy(const struct server_config *sc)
 {
-	struct server_config *copy = xnew(struct server_config);
+	struct server_config *copy = malloc(sizeof(*copy));
+	if (!copy)
+		return NULL;
 	*copy = *sc;
-#define COPY_STRING(field) copy->field = sc->field ? xstrdup(sc->field) : NULL;
-#define COPY_LIST(field) copy->field = copy_list(sc->field);
+	/* Also behind one that failed: nothing of the original's may be left in the copy. */
+	bool good = true;
+#define COPY_STRING(field) good &= copy_string(&copy->field, sc->field);
+#define COPY_LIST(field) good &= copy_list(&copy->field, sc->field);
 	EACH_STRING(COPY_STRING)
 	EACH_LIST(COPY_LIST)
 #undef COPY_STRING
 #undef COPY_LIST
-	return copy;
+	if (good)
+		return copy;
+	server_config_free(copy);
+	return NULL;
 }
 
 static void add_member(struct buf *out, const struct config_member *m, const struct server_config *sc)

@@ -7,7 +7,7 @@
  * daemon setting in a later file one of an earlier file.
  *
  * A bad server never hides a good one: it becomes a definition with `error` set. A file that cannot be read or is no JSON fails the whole load
- * (config_load() returns NULL), so that a reload can keep what it has (R37). A bad setting in "mcpd" is told as an error and keeps its default; a
+ * (config_load() returns NULL), so that a reload can keep what it has (R37); and so does a lack of memory, which no function here aborts for. A bad setting in "mcpd" is told as an error and keeps its default; a
  * server whose name cannot be one is told and left out. A config is immutable once loaded.
  *
  * Messages never show a value that was expanded, nor any value of env and headers; what people are shown of a definition is what was written, masked.
@@ -96,7 +96,8 @@ struct config {
 
 /*
  * Reads the files (NULL-terminated). `environment` is what ${VAR} is expanded from (an environ-like list). A missing file is an error if `must_exist`, else an empty configuration.
- * NULL with *ret_problems / *ret_n set if a file as a whole is unusable; free those with config_problems_free(). The caller owns the result.
+ * NULL with *ret_problems / *ret_n set if a file as a whole is unusable, or memory was short, which then is the one problem; free those with
+ * config_problems_free(). The caller owns the result.
  * On success *ret_problems is NULL and the problems are in the result. Relative files and commands are taken from the working directory of this call.
  */
 struct config *config_load(const char *const *files, bool must_exist, const char *const *environment,
@@ -111,17 +112,19 @@ const struct server_config *config_find(const struct config *config, const char 
 /* Whether any tool may be filtered out; whether clients may have the tool of that (decoded) name. */
 bool server_config_filters_tools(const struct server_config *sc);
 bool server_config_allows_tool(const struct server_config *sc, struct span name);
+/* NULL without memory. */
 struct server_config *server_config_copy(const struct server_config *sc);
 void server_config_free(struct server_config *sc);
 /* The definition as JSON text for `servers/get`, strings as written (`${TOKEN}` stays) and secrets masked ("***"): env values, header values, userinfo and query of url,
- * and what looks like one in args. free() it. */
+ * and what looks like one in args. free() it; NULL without memory. */
 char *server_config_json(const struct server_config *sc);
 
 const char *config_transport_name(enum config_transport t); /* "stdio", "http", "sse" */
 const char *config_sharing_name(enum config_sharing s);     /* "shared", "per-client", "exclusive" */
 
-/* Default file: $XDG_CONFIG_HOME/mcpd/mcp.json, else ~/.config/mcpd/mcp.json. free() it; NULL if neither HOME nor XDG_CONFIG_HOME is set to an absolute path. */
-char *config_default_file(void);
+/* Default file: $XDG_CONFIG_HOME/mcpd/mcp.json, else ~/.config/mcpd/mcp.json. 0 with *ret to free(); or NULL in it and -ENOENT if neither HOME nor
+ * XDG_CONFIG_HOME is set to an absolute path, or -ENOMEM. */
+int config_default_file(char **ret);
 /* --check-config: prints every problem as `FILE: server NAME: message` (warnings: `FILE: server NAME: warning: message`; without a server that part is
  * absent) to out and a summary; 0 if there is no error (warnings are allowed), else 1. Expands from the process's own environment. */
 int config_check(const char *const *files, bool must_exist, FILE *out);

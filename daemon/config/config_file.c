@@ -2,19 +2,20 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "proto/json_scan.h"
-#include "xalloc.h"
 
 char *config_absolute(const char *path)
 {
-	char directory[4096];
+	char directory[4096], *absolute;
 	if (path[0] == '/' || !getcwd(directory, sizeof(directory)))
-		return xstrdup(path);
-	return xasprintf("%s/%s", strcmp(directory, "/") == 0 ? "" : directory, path);
+		return strdup(path);
+	bool root = strcmp(directory, "/") == 0;
+	return asprintf(&absolute, "%s/%s", root ? "" : directory, path) < 0 ? NULL : absolute;
 }
 
 static int tell_errno(struct loader *l, int error)
@@ -63,8 +64,10 @@ static int read_all(struct loader *l, int fd, struct buf *out)
 		if (n < 0)
 			return tell_errno(l, errno);
 		buf_add(out, chunk, (size_t)n);
-		if (out->error == -ENOMEM)
-			return tell_errno(l, ENOMEM);
+		if (out->error == -ENOMEM) {
+			l->no_memory = true;
+			return -ENOMEM;
+		}
 		if (out->error || out->len > CONFIG_FILE_MAX_BYTES)
 			return tell_size(l);
 	}

@@ -6,11 +6,11 @@
 #include "config/config_file.h"
 #include "config/config_loader.h"
 #include "config/config_members.h"
+#include "config/config_memory.h"
 #include "config/config_secrets.h"
 #include "config/config_server.h"
 #include "config/config_value.h"
 #include "log.h"
-#include "xalloc.h"
 
 /* Of the top-level members nobody knows, so many are named. */
 #define UNKNOWN_NAMED_MAX 5
@@ -62,10 +62,7 @@ static void read_environment(struct loader *l, const char *where, struct span va
 {
 	char **old = l->config->environment;
 	char **list = value_env(l, where, value);
-	size_t n = 0;
-	while (list[n])
-		n++;
-	size_t n_new = n;
+	size_t n = list_length(list), n_new = n;
 	for (char **item = old; *item; item++) {
 		bool replaced = false;
 		for (size_t i = 0; i < n_new && !replaced; i++)
@@ -73,7 +70,7 @@ static void read_environment(struct loader *l, const char *where, struct span va
 		if (replaced)
 			free(*item);
 		else
-			list_add(&list, &n, *item);
+			loader_add(l, &list, &n, *item);
 	}
 	free(old);
 	l->config->environment = list;
@@ -113,7 +110,7 @@ static void read_daemon_member(struct loader *l, const struct object_member *mem
 		read_idle_exit(l, m, where, member->value);
 	else
 		read_environment(l, where, member->value);
-	if (m && secrets_written(m, member->value))
+	if (m && secrets_written(l, m, member->value))
 		loader_found_secret(l, m->key);
 }
 
@@ -173,9 +170,11 @@ static void read_servers(struct loader *l, struct span value)
 	size_t n_left_out = 0;
 	struct object object;
 	object_read(l, "\"mcpServers\": ", value, &object);
-	l->config->servers = xrealloc(l->config->servers, n_before + (object.n < room ? object.n : room),
-				      sizeof(*l->config->servers));
-	for (size_t i = 0; i < object.n; i++) {
+	struct server_config **servers =
+		loader_grow(l, l->config->servers, n_before + (object.n < room ? object.n : room), sizeof(*servers));
+	if (servers)
+		l->config->servers = servers;
+	for (size_t i = 0; i < object.n && !l->no_memory; i++) {
 		struct object_member *member = &object.members[i];
 		const char *reason = bad_name(member->name);
 		char key[SHOWN_MAX];
@@ -190,7 +189,9 @@ static void read_servers(struct loader *l, struct span value)
 		}
 		char *name = member->name;
 		member->name = NULL;
-		place_server(l, n_before, server_config_read(l, name, member->value));
+		struct server_config *sc = server_config_read(l, name, member->value);
+		if (sc)
+			place_server(l, n_before, sc);
 	}
 	if (n_left_out > 0)
 		loader_error(l, "there are more than %zu servers; %zu are left out", room, n_left_out);
@@ -217,8 +218,9 @@ static void tell_unknown(struct loader *l, const struct object *object)
 	}
 	if (n > UNKNOWN_NAMED_MAX)
 		buf_addf(&names, " and %zu more", n - UNKNOWN_NAMED_MAX);
+	l->no_memory |= buf_failed(&names);
 	if (n > 0)
-		loader_warning(l, "unknown member%s, ignored: %s", n > 1 ? "s" : "", names.data);
+		loader_warning(l, "unknown member%s, ignored: %s", n > 1 ? "s" : "", buf_span(&names).ptr);
 	buf_done(&names);
 }
 
@@ -252,14 +254,23 @@ static bool read_text(struct loader *l)
 	return true;
 }
 
+static struct config *new_config(struct loader *l)
+{
+	struct config *config = loader_alloc(l, 1, sizeof(*config));
+	if (!config)
+		return NULL;
+	config->files = loader_checked(l, list_new());
+	config->missing_files = loader_checked(l, list_new());
+	config->environment = loader_checked(l, list_new());
+	config->idle_exit_ms = CONFIG_UNSET;
+	limits_init(&config->limits);
+	return config;
+}
+
 static void loader_init(struct loader *l, const char *const *environment)
 {
-	*l = (struct loader){ .config = xnew(struct config), .environment = environment };
-	l->config->files = list_new();
-	l->config->missing_files = list_new();
-	l->config->environment = list_new();
-	l->config->idle_exit_ms = CONFIG_UNSET;
-	limits_init(&l->config->limits);
+	*l = (struct loader){ .environment = environment };
+	l->config = new_config(l);
 }
 
 static void keep_to_limit(struct loader *l)
@@ -292,20 +303,28 @@ static void check_limits(struct loader *l)
 				       limit_table[pairs[i].less].key, limit_table[pairs[i].more].key);
 }
 
-/* Ends loading: the configuration, or NULL and the problems. */
+/* What can be said once all files are read. */
+static void check_whole(struct loader *l)
+{
+	check_limits(l);
+	keep_to_limit(l);
+	for (size_t i = 0; i < l->config->n_servers; i++)
+		server_config_seal(l, l->config->servers[i], l->config->environment);
+}
+
+/* Ends loading: the configuration, or NULL and the problems. Here a lack of memory, wherever it was, becomes a failure. */
 static struct config *loader_end(struct loader *l, bool usable, struct config_problem **ret_problems, size_t *ret_n)
 {
 	struct config *config = l->config;
-	if (!usable) {
-		loader_take_problems(l, ret_problems, ret_n);
+	if (usable && !l->no_memory)
+		check_whole(l);
+	loader_take_problems(l, ret_problems, ret_n);
+	if (!usable || l->no_memory) {
 		config_free(config);
 		return NULL;
 	}
-	check_limits(l);
-	keep_to_limit(l);
-	for (size_t i = 0; i < config->n_servers; i++)
-		server_config_seal(config->servers[i], config->environment);
-	loader_take_problems(l, &config->problems, &config->n_problems);
+	config->problems = *ret_problems;
+	config->n_problems = *ret_n;
 	*ret_problems = NULL;
 	*ret_n = 0;
 	return config;
@@ -353,17 +372,18 @@ struct config *config_load(const char *const *files, bool must_exist, const char
 	loader_init(&l, environment);
 	bool usable = true;
 	size_t n_read = 0, n_missing = 0, n_names = 0;
-	char **names = list_new(); /* also of those that do not exist */
-	for (; *files; files++) {
-		list_add(&names, &n_names, config_absolute(*files));
+	char **names = NULL; /* also of those that do not exist */
+	for (; *files && !l.no_memory; files++) {
+		if (!loader_add(&l, &names, &n_names, config_absolute(*files)))
+			break;
 		l.file = names[n_names - 1];
 		/* Also behind a broken file, so that all that is wrong is told at once. */
 		bool read, good = load_file(&l, must_exist, &read);
 		usable &= good;
 		if (read)
-			list_add(&l.config->files, &n_read, xstrdup(l.file));
+			loader_add(&l, &l.config->files, &n_read, loader_dup(&l, l.file));
 		else if (good)
-			list_add(&l.config->missing_files, &n_missing, xstrdup(l.file));
+			loader_add(&l, &l.config->missing_files, &n_missing, loader_dup(&l, l.file));
 	}
 	struct config *config = loader_end(&l, usable, ret_problems, ret_n);
 	list_free(names);
@@ -376,10 +396,9 @@ struct config *config_parse(struct span text, const char *file, const char *cons
 	struct loader l;
 	loader_init(&l, environment);
 	size_t n_files = 0;
-	list_add(&l.config->files, &n_files, xstrdup(file));
 	l.file = file;
 	l.text = text;
-	bool usable = read_text(&l);
+	bool usable = !l.no_memory && loader_add(&l, &l.config->files, &n_files, loader_dup(&l, file)) && read_text(&l);
 	check_readers(&l);
 	return loader_end(&l, usable, ret_problems, ret_n);
 }

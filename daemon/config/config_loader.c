@@ -5,14 +5,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xalloc.h"
+#include "config/config_memory.h"
 
 static void add_problem(struct loader *l, bool warning, char *message)
 {
 	struct config_problem *p = &l->problems[l->n_problems++];
 	*p = (struct config_problem){
-		.file = xstrdup(l->file ? l->file : ""),
-		.server = l->server ? xstrdup(l->server->name) : NULL,
+		.file = loader_dup(l, l->file ? l->file : ""),
+		.server = l->server ? loader_dup(l, l->server->name) : NULL,
 		.message = message,
 		.warning = warning,
 	};
@@ -24,20 +24,19 @@ static void tell(struct loader *l, bool warning, const char *format, va_list arg
 	bool wanted = !warning && l->server && !l->server->error;
 	bool room = !loader_full(l);
 	l->n_untold += !room;
-	if (!room && !wanted)
+	if (l->no_memory || (!room && !wanted))
 		return;
-	char *message = NULL;
-	if (vasprintf(&message, format, args) < 0)
-		message = xstrdup("out of memory");
+	char *message = loader_vformat(l, format, args);
+	if (!message)
+		return;
 	if (wanted)
-		l->server->error = xstrdup(message);
-	if (!room) {
+		l->server->error = loader_dup(l, message);
+	if (room && !l->problems) /* and one for loader_take_problems() */
+		l->problems = loader_alloc(l, CONFIG_PROBLEMS_MAX + 1, sizeof(*l->problems));
+	if (room && l->problems)
+		add_problem(l, warning, message);
+	else
 		free(message);
-		return;
-	}
-	if (!l->problems) /* and one for loader_take_problems() */
-		l->problems = xnew_array(struct config_problem, CONFIG_PROBLEMS_MAX + 1);
-	add_problem(l, warning, message);
 }
 
 void loader_error(struct loader *l, const char *format, ...)
@@ -62,20 +61,43 @@ void loader_found_secret(struct loader *l, const char *member)
 	if (l->secret_at)
 		return;
 	if (l->server)
-		l->secret_at = xasprintf("\"%s\" of server \"%s\"", member, shown(span_of(l->server->name), name));
+		l->secret_at =
+			loader_format(l, "\"%s\" of server \"%s\"", member, shown(span_of(l->server->name), name));
 	else
-		l->secret_at = xasprintf("\"mcpd\": \"%s\"", member);
+		l->secret_at = loader_format(l, "\"mcpd\": \"%s\"", member);
+}
+
+/* Needs no memory. */
+static struct config_problem out_of_memory = { .file = (char[]){ "the configuration" },
+					       .message = (char[]){ "out of memory" } };
+
+void config_problems_free(struct config_problem *problems, size_t n)
+{
+	if (problems == &out_of_memory)
+		return;
+	for (size_t i = 0; i < n; i++) {
+		free(problems[i].file);
+		free(problems[i].server);
+		free(problems[i].message);
+	}
+	free(problems);
 }
 
 void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n)
 {
-	if (l->n_untold > 0) {
+	if (l->n_untold > 0 && !l->no_memory) {
 		l->server = NULL;
 		/* An error, if it may hide one. */
-		add_problem(l, l->n_errors == 0, xasprintf("%zu more problems are not listed", l->n_untold));
+		add_problem(l, l->n_errors == 0, loader_format(l, "%zu more problems are not listed", l->n_untold));
 	}
-	*ret_problems = l->problems;
-	*ret_n = l->n_problems;
+	if (l->no_memory) {
+		config_problems_free(l->problems, l->n_problems);
+		*ret_problems = &out_of_memory;
+		*ret_n = 1;
+	} else {
+		*ret_problems = l->problems;
+		*ret_n = l->n_problems;
+	}
 	l->problems = NULL;
 	l->n_problems = 0;
 }

@@ -14,6 +14,7 @@ struct loader {
 	size_t n_problems;
 	size_t n_untold; /* problems past CONFIG_PROBLEMS_MAX */
 	size_t n_errors; /* of all problems, told or not: those that are no warnings */
+	bool no_memory;  /* see config_memory.h; no problems are told any more */
 
 	/* Where loading is: for messages. */
 	const char *file;             /* NULL: between files */
@@ -33,7 +34,7 @@ static inline bool loader_full(const struct loader *l)
 }
 /* Notes that a secret was found in that member of what is being read. */
 void loader_found_secret(struct loader *l, const char *member);
-/* Hands out the list, with a last line for those that were only counted. */
+/* Hands out the list, with a last line for those that were only counted; or, if memory was short, the one problem which says so. */
 void loader_take_problems(struct loader *l, struct config_problem **ret_problems, size_t *ret_n);
 
 /* The number, from 1, of the line that byte `at` of the current file lies in. */

@@ -1,7 +1,7 @@
 #include <stdlib.h>
 
+#include "config/config_memory.h"
 #include "config/config_value.h"
-#include "xalloc.h"
 
 /* A member while doubled names are looked for. */
 struct candidate {
@@ -20,9 +20,11 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* Sets `again` of every member that a later one replaces. Sorting by hash makes this n log n, however large the object. */
-static void find_doubles(struct candidate *all, size_t n)
+static void find_doubles(struct loader *l, struct candidate *all, size_t n)
 {
-	struct candidate **sorted = xnew_array(struct candidate *, n);
+	struct candidate **sorted = loader_alloc(l, n, sizeof(*sorted));
+	if (!sorted)
+		return;
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = &all[i];
 	qsort(sorted, n, sizeof(*sorted), compare_names);
@@ -43,7 +45,8 @@ static void tell_double(struct loader *l, const char *where, const struct candid
 		       told ? loader_line(l, c->again) : 0);
 }
 
-void object_read(struct loader *l, const char *where, struct span value, struct object *ret)
+/* All members as they stand there; NULL if there are none, or without memory. */
+static struct candidate *list_members(struct loader *l, struct span value, size_t *ret_n)
 {
 	struct candidate *all = NULL;
 	size_t n = 0, room = 0;
@@ -53,27 +56,45 @@ void object_read(struct loader *l, const char *where, struct span value, struct 
 	while (json_iter_member(&it, &member.key, &member.value)) {
 		if (n == room) {
 			room = room ? room * 2 : 16;
-			all = xrealloc(all, room, sizeof(*all));
+			struct candidate *grown = loader_grow(l, all, room, sizeof(*all));
+			if (!grown)
+				break;
+			all = grown;
 		}
 		all[n] = (struct candidate){ member, json_string_hash(member.key), n, NULL };
 		n++;
 	}
-	find_doubles(all, n);
-	*ret = (struct object){ .members = xnew_array(struct object_member, n) };
-	for (size_t i = 0; i < n; i++) {
+	*ret_n = n;
+	return all;
+}
+
+static char *decode_name(struct loader *l, struct span key)
+{
+	char *name = loader_text(l, key);
+	if (!name || value_is_whole(l, key, span_of(name)))
+		return name;
+	free(name);
+	return NULL;
+}
+
+void object_read(struct loader *l, const char *where, struct span value, struct object *ret)
+{
+	size_t n;
+	struct candidate *all = list_members(l, value, &n);
+	find_doubles(l, all, n);
+	*ret = (struct object){ .members = loader_alloc(l, n, sizeof(*ret->members)) };
+	for (size_t i = 0; i < n && !l->no_memory; i++) {
 		if (all[i].again) {
 			tell_double(l, where, &all[i]);
 			continue;
 		}
-		char *name = json_string_dup(all[i].member.key);
-		if (name && !value_is_whole(all[i].member.key, span_of(name))) {
-			free(name);
-			name = NULL;
-		}
-		all[i].member.name = name;
+		all[i].member.name = decode_name(l, all[i].member.key);
 		ret->members[ret->n++] = all[i].member;
 	}
 	free(all);
+	/* Half an object must not pass for one: of what is missing nobody would be told. */
+	if (l->no_memory)
+		object_done(ret);
 }
 
 void object_done(struct object *object)

@@ -2,14 +2,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config_memory.h"
 #include "config/config_value.h"
 #include "proto/buf.h"
-#include "xalloc.h"
 
 #define EXPECTED "a path, a file:// URI, or an object with a \"uri\""
 
 /* Takes an absolute path and returns its file:// URI (RFC 3986: what is not unreserved, and no slash, is escaped). */
-static char *path_to_uri(char *path)
+static char *path_to_uri(struct loader *l, char *path)
 {
 	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/";
 	struct buf uri = BUF_INIT;
@@ -21,10 +21,10 @@ static char *path_to_uri(char *path)
 			buf_addf(&uri, "%%%02X", (unsigned char)*c);
 	}
 	free(path);
-	return buf_steal(&uri);
+	return loader_checked(l, buf_steal(&uri));
 }
 
-/* The URI that a path or URI stands for; NULL if it is neither (told). */
+/* The URI that a path or URI stands for; NULL if it is neither (told), or without memory. */
 static char *read_uri(struct loader *l, const char *where, struct span value)
 {
 	char *text = value_string(l, where, value);
@@ -33,7 +33,7 @@ static char *read_uri(struct loader *l, const char *where, struct span value)
 	if (strncmp(text, "file://", strlen("file://")) == 0)
 		return text;
 	if (text[0] == '/')
-		return path_to_uri(text);
+		return path_to_uri(l, text);
 	loader_error(l, "%s: expected an absolute path, one from ~/, or a file:// URI", where);
 bad:
 	free(text);
@@ -102,14 +102,11 @@ char *value_roots(struct loader *l, const char *where, struct span value)
 	struct json_iter it;
 	struct span element;
 	json_iter_init(&it, value);
-	for (size_t i = 0; json_iter_element(&it, &element); i++) {
+	for (size_t i = 0; !l->no_memory && json_iter_element(&it, &element); i++) {
 		char place[2 * SHOWN_MAX];
 		snprintf(place, sizeof(place), "%s[%zu]", where, i);
 		read_root(l, place, element, &out);
 	}
 	buf_add_char(&out, ']');
-	char *roots = buf_steal(&out);
-	if (!roots)
-		loader_error(l, "%s: cannot be read: out of memory", where);
-	return roots;
+	return loader_checked(l, buf_steal(&out));
 }

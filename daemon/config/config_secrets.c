@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "config/config_mask.h"
+#include "config/config_memory.h"
 #include "config/expand.h"
 #include "proto/json_iter.h"
 
@@ -12,14 +13,14 @@ static bool is_plain(const char *text)
 	return text && *text && !strstr(text, "${");
 }
 
-static bool in_object(struct span object)
+static bool in_object(struct loader *l, struct span object)
 {
 	struct json_iter it;
 	struct span key, value;
 	bool found = false;
 	json_iter_init(&it, object);
 	while (!found && json_iter_member(&it, &key, &value)) {
-		char *name = json_string_dup(key), *text = json_string_dup(value);
+		char *name = loader_text(l, key), *text = loader_text(l, value);
 		found = name && is_plain(text) &&
 			(mask_is_secret_name(name, strlen(name)) || mask_is_secret_value(text));
 		free(name);
@@ -41,7 +42,7 @@ static bool in_url(const char *url)
 	return found;
 }
 
-static bool in_arguments(struct span list)
+static bool in_arguments(struct loader *l, struct span list)
 {
 	struct json_iter it;
 	struct span element;
@@ -49,7 +50,7 @@ static bool in_arguments(struct span list)
 	bool found = false;
 	json_iter_init(&it, list);
 	while (!found && json_iter_element(&it, &element)) {
-		char *argument = json_string_dup(element);
+		char *argument = loader_text(l, element);
 		const char *secret = argument ? mask_secret_of(before, argument) : NULL;
 		found = (secret && is_plain(argument)) || (argument && strstr(argument, "://") && in_url(argument));
 		free(before);
@@ -59,18 +60,18 @@ static bool in_arguments(struct span list)
 	return found;
 }
 
-bool secrets_written(const struct config_member *member, struct span value)
+bool secrets_written(struct loader *l, const struct config_member *member, struct span value)
 {
 	bool found = false;
 	char *text;
 	switch (member->kind) {
 	case MEMBER_ENV:
 	case MEMBER_HEADERS:
-		return in_object(value);
+		return in_object(l, value);
 	case MEMBER_STRINGS:
-		return strcmp(member->key, "args") == 0 && in_arguments(value);
+		return strcmp(member->key, "args") == 0 && in_arguments(l, value);
 	case MEMBER_URL:
-		text = json_string_dup(value);
+		text = loader_text(l, value);
 		found = text && in_url(text);
 		free(text);
 		return found;

@@ -3,6 +3,7 @@
 
 #include <stdbool.h>
 
+#include "config/config_loader.h"
 #include "config/config_members.h"
 #include "proto/span.h"
 
@@ -10,7 +11,7 @@
  * Whether the value of the member, as written, holds one: in an environment or in headers a value whose name says so or that looks like it, in
  * arguments and a URL what config_mask.h would hide. Where a `${` is in the text, the secret is taken to be elsewhere.
  */
-bool secrets_written(const struct config_member *member, struct span value);
+bool secrets_written(struct loader *l, const struct config_member *member, struct span value);
 /* Calls fn with what each `${NAME}` in the value stands for, of which the name says that it is secret. */
 void secrets_walk_expanded(struct span value, const char *const *environment, void (*fn)(void *arg, const char *value),
 			   void *arg);

@@ -7,10 +7,10 @@
 #include "config/config_file.h"
 #include "config/config_mask.h"
 #include "config/config_members.h"
+#include "config/config_memory.h"
 #include "config/config_secrets.h"
 #include "config/config_value.h"
 #include "config/digest.h"
-#include "xalloc.h"
 
 /* A `timeout` below this was probably meant in seconds. */
 #define LIKELY_SECONDS_MS 500
@@ -46,6 +46,8 @@ static void read_type(struct reading *r, const struct config_member *m, const ch
 	/* The message is the contract's, to the letter (L4), and shows the type as it was written; the hint comes beside it. */
 	char *written = value_written(r->l, where, value);
 	char type[SHOWN_MAX];
+	if (!written)
+		return;
 	loader_error(r->l, "Unknown server type: %s", shown(span_of(written), type));
 	loader_warning(
 		r->l,
@@ -98,11 +100,13 @@ static void read_url(struct reading *r, const struct config_member *m, const cha
 		loader_error(r->l,
 			     "%s: expected an address with http:// or https:// and a host in front, and no spaces",
 			     where);
-	struct buf masked = BUF_INIT;
 	char *written = value_written(r->l, where, value);
+	if (!written)
+		return;
+	struct buf masked = BUF_INIT;
 	mask_url(&masked, written);
 	free(written);
-	r->sc->url_shown = buf_steal(&masked);
+	r->sc->url_shown = loader_checked(r->l, buf_steal(&masked));
 }
 
 static void read_path(struct reading *r, const struct config_member *m, const char *where, struct span value)
@@ -187,8 +191,9 @@ static read_member_fn *const readers[MEMBER_KIND_COUNT] = {
 };
 
 /* `["a","***"]` of a list of arguments. */
-static void show_strings(struct buf *out, struct span value)
+static void show_strings(struct reading *r, struct span value)
 {
+	struct buf *out = &r->written;
 	struct json_iter it;
 	struct span element;
 	char *before = NULL;
@@ -196,11 +201,12 @@ static void show_strings(struct buf *out, struct span value)
 	buf_add_char(out, '[');
 	json_iter_init(&it, value);
 	while (json_iter_element(&it, &element)) {
-		char *argument = json_string_dup(element);
+		char *argument = loader_text(r->l, element);
 		struct buf masked = BUF_INIT;
 		mask_argument(&masked, before, argument ? argument : "");
 		buf_add_text(out, first ? "" : ",");
 		buf_add_json_string(out, buf_span(&masked));
+		r->l->no_memory |= buf_failed(&masked);
 		buf_done(&masked);
 		free(before);
 		before = argument;
@@ -240,7 +246,7 @@ static void note_written(struct reading *r, const struct config_member *m, struc
 		buf_add_json_text(out, r->sc->url_shown);
 		break;
 	case MEMBER_STRINGS:
-		show_strings(out, value);
+		show_strings(r, value);
 		break;
 	case MEMBER_ENV:
 		show_names(out, r->sc->env, "=");
@@ -284,7 +290,7 @@ static bool is_of_use(struct reading *r, const struct config_member *m)
 static void add_expanded(void *arg, const char *value)
 {
 	struct reading *r = arg;
-	list_add(&r->sc->expanded, &r->n_expanded, xstrdup(value));
+	loader_add(r->l, &r->sc->expanded, &r->n_expanded, loader_dup(r->l, value));
 }
 
 static void note_expanded(struct reading *r, struct span value)
@@ -305,9 +311,11 @@ static void read_member(struct reading *r, const struct object_member *member)
 	char where[SHOWN_MAX];
 	snprintf(where, sizeof(where), "\"%s\"", m->key);
 	readers[m->kind](r, m, where, member->value);
+	if (r->l->no_memory)
+		return;
 	if (r->l->n_errors == errors)
 		note_written(r, m, member->value);
-	if (secrets_written(m, member->value))
+	if (secrets_written(r->l, m, member->value))
 		loader_found_secret(r->l, m->key);
 	note_expanded(r, member->value);
 }
@@ -357,9 +365,9 @@ static void resolve_command(struct reading *r)
 		return;
 	char *relative = sc->command;
 	if (sc->cwd) {
-		sc->command = xasprintf("%s/%s", sc->cwd, relative);
+		sc->command = loader_format(r->l, "%s/%s", sc->cwd, relative);
 	} else {
-		sc->command = config_absolute(relative);
+		sc->command = loader_checked(r->l, config_absolute(relative));
 		loader_warning(
 			r->l,
 			"\"command\": a relative path depends on where mcpd was started; an absolute one, or one from "
@@ -433,7 +441,7 @@ static void check_together(struct reading *r)
 	r->sc->enabled = !r->off;
 }
 
-static void set_defaults(struct server_config *sc)
+static void set_defaults(struct loader *l, struct server_config *sc)
 {
 	for (size_t i = 0; i < config_server_members.n; i++) {
 		const struct config_member *m = &config_server_members.members[i];
@@ -442,35 +450,45 @@ static void set_defaults(struct server_config *sc)
 		else if (m->kind == MEMBER_BOOL)
 			*MEMBER_FIELD(bool, sc, m) = m->def != 0;
 		else if (m->kind == MEMBER_STRINGS || m->kind == MEMBER_ENV || m->kind == MEMBER_HEADERS)
-			*MEMBER_FIELD(char **, sc, m) = list_new();
+			*MEMBER_FIELD(char **, sc, m) = loader_checked(l, list_new());
 	}
-	sc->expanded = list_new();
-	sc->tools_allow = list_new();
-	sc->tools_deny = list_new();
+	sc->expanded = loader_checked(l, list_new());
+	sc->tools_allow = loader_checked(l, list_new());
+	sc->tools_deny = loader_checked(l, list_new());
+}
+
+static void read_definition(struct loader *l, struct server_config *sc, struct span value)
+{
+	struct reading r = { .l = l, .sc = sc, .written = BUF_INIT };
+	struct object object;
+	object_read(l, "", value, &object);
+	read_type_first(&r, &object);
+	for (size_t i = 0; i < object.n && !l->no_memory; i++)
+		read_member(&r, &object.members[i]);
+	object_done(&object);
+	if (!l->no_memory)
+		check_together(&r);
+	sc->written = loader_checked(l, buf_steal(&r.written));
 }
 
 struct server_config *server_config_read(struct loader *l, char *name, struct span value)
 {
-	struct reading r = { .l = l, .sc = xnew(struct server_config), .written = BUF_INIT };
-	r.sc->name = name;
-	r.sc->source = xstrdup(l->file);
-	set_defaults(r.sc);
-	l->server = r.sc;
-	if (json_type_of(value) == JSON_OBJECT) {
-		struct object object;
-		object_read(l, "", value, &object);
-		read_type_first(&r, &object);
-		for (size_t i = 0; i < object.n; i++)
-			read_member(&r, &object.members[i]);
-		object_done(&object);
-		check_together(&r);
-	} else {
+	struct server_config *sc = loader_alloc(l, 1, sizeof(*sc));
+	if (!sc) {
+		free(name);
+		return NULL;
+	}
+	sc->name = name;
+	sc->source = loader_dup(l, l->file);
+	set_defaults(l, sc);
+	l->server = sc;
+	if (json_type_of(value) == JSON_OBJECT)
+		read_definition(l, sc, value);
+	else
 		loader_error(l, "expected an object with \"command\", or with \"type\" and \"url\", found %s",
 			     value_found(value));
-	}
-	r.sc->written = buf_steal(&r.written);
 	l->server = NULL;
-	return r.sc;
+	return sc;
 }
 
 static void digest_identity(struct digest *d, const struct server_config *sc)
@@ -486,7 +504,7 @@ static void digest_identity(struct digest *d, const struct server_config *sc)
 	digest_text(d, sc->ca_file);
 }
 
-void server_config_seal(struct server_config *sc, char *const *daemon_environment)
+void server_config_seal(struct loader *l, struct server_config *sc, char *const *daemon_environment)
 {
 	struct digest d;
 	digest_identity(&d, sc);
@@ -509,4 +527,5 @@ void server_config_seal(struct server_config *sc, char *const *daemon_environmen
 	if (sc->transport == CONFIG_STDIO)
 		digest_set(&d, daemon_environment);
 	digest_hex(&d, sc->fingerprint);
+	l->no_memory |= digest_failed(&d);
 }

@@ -1,15 +1,9 @@
 /* "tools": {"allow": [..], "deny": [..]}: which tools of a server there are for clients. */
 #include <stdio.h>
 
+#include "config/config_memory.h"
 #include "config/config_value.h"
 #include "config/glob.h"
-
-/* A list that is none is told, and empty. */
-static char **strings(struct loader *l, const char *where, struct span value)
-{
-	char **list = value_strings(l, where, value);
-	return list ? list : list_new();
-}
 
 void value_tools(struct loader *l, const char *where, struct span value, struct server_config *sc)
 {
@@ -25,11 +19,11 @@ void value_tools(struct loader *l, const char *where, struct span value, struct 
 		snprintf(place, sizeof(place), "%s: %s", where, shown(member->key, key));
 		if (json_string_is(member->key, "allow")) {
 			list_free(sc->tools_allow);
-			sc->tools_allow = strings(l, place, member->value);
+			sc->tools_allow = value_strings(l, place, member->value);
 			sc->tools_allow_only = true;
 		} else if (json_string_is(member->key, "deny")) {
 			list_free(sc->tools_deny);
-			sc->tools_deny = strings(l, place, member->value);
+			sc->tools_deny = value_strings(l, place, member->value);
 		} else {
 			loader_warning(l, "%s: unknown member, ignored; there are \"allow\" and \"deny\"", place);
 		}

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "config/config_memory.h"
 #include "config/expand.h"
 #include "proto/buf.h"
-#include "xalloc.h"
 
 /* Text for `where` of a value inside another. */
 #define WHERE_MAX (3 * SHOWN_MAX)
@@ -46,10 +46,11 @@ bool value_is(struct loader *l, const char *where, struct span value, enum json_
 	return false;
 }
 
-bool value_is_whole(struct span string, struct span decoded)
+bool value_is_whole(struct loader *l, struct span string, struct span decoded)
 {
 	struct buf again = BUF_INIT;
 	buf_add_json_string(&again, decoded);
+	l->no_memory |= buf_failed(&again);
 	bool whole = json_strings_equal(string, buf_span(&again));
 	buf_done(&again);
 	return whole;
@@ -62,14 +63,15 @@ char *value_written(struct loader *l, const char *where, struct span value)
 	struct buf text = BUF_INIT;
 	const char *wrong = NULL;
 	if (json_string_decode(value, &text) < 0)
-		wrong = "cannot be read: out of memory";
+		l->no_memory = true;
 	else if (text.len > 0 && memchr(text.data, '\0', text.len))
 		wrong = "contains U+0000, which no system call takes";
-	else if (!value_is_whole(value, buf_span(&text)))
+	else if (!value_is_whole(l, value, buf_span(&text)))
 		wrong = "contains half a surrogate pair (\\ud800 to \\udfff), which is no character";
-	if (!wrong)
-		return buf_steal(&text);
-	loader_error(l, "%s: %s", where, wrong);
+	if (!wrong && !l->no_memory)
+		return loader_checked(l, buf_steal(&text));
+	if (wrong)
+		loader_error(l, "%s: %s", where, wrong);
 	buf_done(&text);
 	return NULL;
 }
@@ -81,8 +83,10 @@ char *value_string(struct loader *l, const char *where, struct span value)
 		return NULL;
 	char *error = NULL;
 	char *text = expand(written, l->environment, &error);
-	if (!text)
+	if (!text && error)
 		loader_error(l, "%s: %s", where, error);
+	else
+		loader_checked(l, text);
 	free(error);
 	free(written);
 	return text;
@@ -98,7 +102,10 @@ bool expand_home(struct loader *l, const char *where, char **path)
 		loader_error(l, "%s: begins with ~, but HOME is not set in mcpd's environment", where);
 		return false;
 	}
-	*path = xasprintf("%s%s", home, old + 1);
+	char *absolute = loader_format(l, "%s%s", home, old + 1);
+	if (!absolute)
+		return false;
+	*path = absolute;
 	free(old);
 	return true;
 }
@@ -183,42 +190,21 @@ bool value_bytes(struct loader *l, const char *where, struct span value, int64_t
 	return false;
 }
 
-char **list_new(void)
-{
-	return xnew_array(char *, 1);
-}
-
-void list_add(char ***list, size_t *n, char *item)
-{
-	/* Room for a power of two of items and the NULL. */
-	if ((*n & (*n - 1)) == 0)
-		*list = xrealloc(*list, (*n ? *n * 2 : 1) + 1, sizeof(**list));
-	(*list)[(*n)++] = item;
-	(*list)[*n] = NULL;
-}
-
-void list_free(char **list)
-{
-	for (char **item = list; item && *item; item++)
-		free(*item);
-	free(list);
-}
-
 char **value_strings(struct loader *l, const char *where, struct span value)
 {
-	char **list = list_new();
+	char **list = loader_checked(l, list_new());
 	size_t n = 0;
 	if (!value_is(l, where, value, JSON_ARRAY, "a list of strings"))
 		return list;
 	struct json_iter it;
 	struct span element;
 	json_iter_init(&it, value);
-	for (size_t i = 0; json_iter_element(&it, &element); i++) {
+	for (size_t i = 0; !l->no_memory && json_iter_element(&it, &element); i++) {
 		char place[WHERE_MAX];
 		snprintf(place, sizeof(place), "%s[%zu]", where, i);
 		char *item = value_string(l, place, element);
 		if (item)
-			list_add(&list, &n, item);
+			loader_add(l, &list, &n, item);
 	}
 	return list;
 }
@@ -238,7 +224,7 @@ typedef char *read_pair_fn(struct loader *l, const char *where, const struct obj
 
 static char **read_pairs(struct loader *l, const char *where, struct span value, read_pair_fn *read_pair)
 {
-	char **list = list_new();
+	char **list = loader_checked(l, list_new());
 	size_t n = 0;
 	if (!value_is(l, where, value, JSON_OBJECT, "an object of strings"))
 		return list;
@@ -246,12 +232,12 @@ static char **read_pairs(struct loader *l, const char *where, struct span value,
 	snprintf(place, sizeof(place), "%s: ", where);
 	struct object object;
 	object_read(l, place, value, &object);
-	for (size_t i = 0; i < object.n; i++) {
+	for (size_t i = 0; i < object.n && !l->no_memory; i++) {
 		char key[SHOWN_MAX];
 		snprintf(place, sizeof(place), "%s: %s", where, shown(object.members[i].key, key));
 		char *item = read_pair(l, place, &object.members[i]);
 		if (item)
-			list_add(&list, &n, item);
+			loader_add(l, &list, &n, item);
 	}
 	object_done(&object);
 	return list;
@@ -262,7 +248,7 @@ static char *read_env_pair(struct loader *l, const char *where, const struct obj
 	if (!check_env_name(l, where, member->name))
 		return NULL;
 	char *text = value_string(l, where, member->value);
-	char *pair = text ? xasprintf("%s=%s", member->name, text) : NULL;
+	char *pair = text ? loader_format(l, "%s=%s", member->name, text) : NULL;
 	free(text);
 	return pair;
 }
@@ -326,7 +312,7 @@ static char *read_header_pair(struct loader *l, const char *where, const struct 
 	if (value && is_own_header(member->name))
 		loader_warning(l, "%s: is set by mcpd itself; this one is ignored", where);
 	else if (value)
-		pair = xasprintf("%s: %s", member->name, value);
+		pair = loader_format(l, "%s: %s", member->name, value);
 	free(text);
 	return pair;
 }
@@ -355,12 +341,9 @@ static void drop_doubled_headers(struct loader *l, const char *where, char **lis
 char **value_headers(struct loader *l, const char *where, struct span value)
 {
 	char **list = read_pairs(l, where, value, read_header_pair);
-	size_t n = 0;
-	while (list[n])
-		n++;
-	if (n > HEADERS_MAX)
+	if (list_length(list) > HEADERS_MAX)
 		loader_error(l, "%s: more than %d headers", where, HEADERS_MAX);
-	else
+	else if (list)
 		drop_doubled_headers(l, where, list);
 	return list;
 }

@@ -3,8 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "xalloc.h"
-
 /* The first 32 bits of the fractional parts of the cube roots of the first 64 primes. */
 static const uint32_t round_constants[64] = {
 	0x428a2f98, 0x71374491, 0xb5c0fbcf, 0xe9b5dba5, 0x3956c25b, 0x59f111f1, 0x923f82a4, 0xab1c5ed5,
@@ -146,7 +144,11 @@ static int compare_texts(const void *a, const void *b)
 void digest_set(struct digest *d, char *const *list)
 {
 	size_t n = list_length(list);
-	char **sorted = xnew_array(char *, n + 1);
+	char **sorted = calloc(n + 1, sizeof(*sorted));
+	if (!sorted) {
+		d->failed = true;
+		return;
+	}
 	for (size_t i = 0; i < n; i++)
 		sorted[i] = list[i];
 	qsort(sorted, n, sizeof(*sorted), compare_texts);

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ struct digest {
 	uint32_t state[8];
 	uint64_t n_bytes;
 	unsigned char block[64];
+	bool failed;
 };
 
 void digest_init(struct digest *d);
@@ -29,9 +31,14 @@ void digest_bytes(struct digest *d, const void *bytes, size_t len);
 void digest_text(struct digest *d, const char *text);
 /* A NULL-terminated list and its length. */
 void digest_list(struct digest *d, char *const *list);
-/* The same for lists whose order means nothing. */
+/* The same for lists whose order means nothing. Needs memory; see digest_failed(). */
 void digest_set(struct digest *d, char *const *list);
 void digest_int(struct digest *d, int64_t value);
+/* Whether memory was short for anything that was added: the digest is then of no use. */
+static inline bool digest_failed(const struct digest *d)
+{
+	return d->failed;
+}
 /* The whole digest; afterwards d is used up. */
 void digest_end(struct digest *d, unsigned char ret[static 32]);
 /* The first 128 bits of the whole digest of what was added so far; d can go on. */

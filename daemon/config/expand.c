@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "proto/buf.h"
-#include "xalloc.h"
 
 #define NOT_A_FORM                                                                                                     \
 	"has a \"${\" that begins none of ${NAME}, ${NAME:-default} and ${env:NAME}; write \"$${\" for a literal \"${\""
@@ -60,34 +59,40 @@ static const char *read_reference(const char *at, struct reference *ret)
 static char *not_set(struct span name)
 {
 	int len = (int)name.len;
-	return xasprintf("the variable %.*s is not set in mcpd's environment; set it there, or write ${%.*s:-DEFAULT}",
-			 len, name.ptr, len, name.ptr);
+	struct buf message = BUF_INIT;
+	buf_addf(&message,
+		 "the variable %.*s is not set in mcpd's environment; set it there, or write ${%.*s:-DEFAULT}", len,
+		 name.ptr, len, name.ptr);
+	return buf_steal(&message);
 }
 
-/* Appends the value of the reference at *at and moves behind it; NULL, or the error. */
-static char *expand_reference(const char **at, const char *const *environment, struct buf *out)
+/* Appends the value of the reference at *at and moves behind it; false with *ret_error as expand() gives it. */
+static bool expand_reference(const char **at, const char *const *environment, struct buf *out, char **ret_error)
 {
 	struct reference ref;
 	const char *wrong = read_reference(*at, &ref);
-	if (wrong)
-		return xstrdup(wrong);
+	if (wrong) {
+		*ret_error = strdup(wrong);
+		return false;
+	}
 	*at = ref.end;
 	const char *value = expand_lookup(environment, ref.name.ptr, ref.name.len);
-	if (ref.fallback.ptr && (!value || !*value))
-		buf_add_span(out, ref.fallback);
-	else if (!value)
-		return not_set(ref.name);
-	else
-		buf_add_text(out, value);
-	return NULL;
+	bool use_fallback = ref.fallback.ptr && (!value || !*value);
+	if (!use_fallback && !value) {
+		*ret_error = not_set(ref.name);
+		return false;
+	}
+	buf_add_span(out, use_fallback ? ref.fallback : span_of(value));
+	return true;
 }
 
 char *expand(const char *text, const char *const *environment, char **ret_error)
 {
 	struct buf out;
 	buf_init(&out, EXPAND_MAX_BYTES);
-	char *error = NULL;
-	while (*text && !error) {
+	bool good = true;
+	*ret_error = NULL;
+	while (*text && good) {
 		size_t plain = strcspn(text, "$");
 		buf_add(&out, text, plain);
 		text += plain;
@@ -95,17 +100,14 @@ char *expand(const char *text, const char *const *environment, char **ret_error)
 			buf_add_text(&out, "${");
 			text += 3;
 		} else if (strncmp(text, "${", 2) == 0) {
-			error = expand_reference(&text, environment, &out);
+			good = expand_reference(&text, environment, &out, ret_error);
 		} else if (*text) {
 			buf_add_char(&out, *text++);
 		}
 	}
-	bool too_long = out.error == -E2BIG;
-	char *result = error ? NULL : buf_steal(&out);
+	if (good && out.error == -E2BIG)
+		*ret_error = strdup("is longer than 1 MiB once its variables are expanded");
+	char *result = good ? buf_steal(&out) : NULL;
 	buf_done(&out);
-	if (!result)
-		*ret_error = error    ? error :
-			     too_long ? xstrdup("is longer than 1 MiB once its variables are expanded") :
-					xstrdup("cannot be expanded: out of memory");
 	return result;
 }

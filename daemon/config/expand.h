@@ -15,7 +15,7 @@
 
 /*
  * Expands text from the environ-like list. Returns the expanded string (free it), or NULL with *ret_error set to a message for people that names
- * the variable and never shows a value or any of the text (free it).
+ * the variable and never shows a value or any of the text (free it), or to NULL if memory is short.
  */
 char *expand(const char *text, const char *const *environment, char **ret_error);
 

@@ -5,13 +5,15 @@
 
 #include "config/config.h"
 #include "config/config_mask.h"
-#include "proto/buf.h"
-#include "xalloc.h"
 
 struct redactor {
 	char **secrets; /* the longest first */
 	size_t n;
+	bool no_memory; /* some are not known */
 };
+
+/* Needs no memory. */
+static struct redactor everything = { .no_memory = true };
 
 static void add(void *arg, const char *secret, size_t len)
 {
@@ -20,8 +22,14 @@ static void add(void *arg, const char *secret, size_t len)
 		secret++, len--;
 	if (len < REDACT_MIN_BYTES)
 		return;
-	r->secrets = xrealloc(r->secrets, r->n + 1, sizeof(*r->secrets));
-	r->secrets[r->n++] = xstrndup(secret, len);
+	char **grown = realloc(r->secrets, (r->n + 1) * sizeof(*grown)), *copy = strndup(secret, len);
+	if (grown)
+		r->secrets = grown;
+	if (grown && copy)
+		r->secrets[r->n++] = copy;
+	else
+		free(copy);
+	r->no_memory |= !grown || !copy;
 }
 
 static void add_text(struct redactor *r, const char *secret)
@@ -79,10 +87,12 @@ static int hex(char c)
 	return at ? (int)(at - digits) : -1;
 }
 
-/* Percent-encoding taken off. */
+/* Percent-encoding taken off. NULL without memory. */
 static char *decode(const char *text, size_t len)
 {
-	char *out = xstrndup(text, len), *to = out;
+	char *out = strndup(text, len), *to = out;
+	if (!out)
+		return NULL;
 	for (const char *c = out; *c; c++) {
 		bool coded = c[0] == '%' && hex(c[1]) >= 0 && hex(c[2]) >= 0;
 		*to++ = coded ? (char)(hex(c[1]) << 4 | hex(c[2])) : *c;
@@ -108,6 +118,10 @@ static void add_basic_auth(struct redactor *r, const char *url)
 	if (!at_sign)
 		return;
 	char *user = decode(authority, (size_t)(at_sign - authority));
+	if (!user) {
+		r->no_memory = true;
+		return;
+	}
 	const char *colon = strchr(user, ':');
 	struct buf out = BUF_INIT;
 	for (size_t i = 0, len = strlen(user); i < len; i += 3) {
@@ -117,8 +131,8 @@ static void add_basic_auth(struct redactor *r, const char *url)
 		for (size_t k = 0; k < 4; k++)
 			buf_add_char(&out, i + k <= len ? digits[n >> (18 - 6 * k) & 63] : '=');
 	}
-	if (!buf_failed(&out))
-		add(r, out.data, out.len);
+	r->no_memory |= buf_failed(&out);
+	add(r, buf_span(&out).ptr, out.len);
 	add_text(r, colon ? colon + 1 : user);
 	buf_done(&out);
 	free(user);
@@ -126,7 +140,9 @@ static void add_basic_auth(struct redactor *r, const char *url)
 
 struct redactor *redactor_new(const struct server_config *sc, const char *const *env)
 {
-	struct redactor *r = xnew(struct redactor);
+	struct redactor *r = calloc(1, sizeof(*r));
+	if (!r)
+		return &everything;
 	add_variables(r, env);
 	add_headers(r, sc->headers);
 	add_arguments(r, sc->args);
@@ -136,9 +152,10 @@ struct redactor *redactor_new(const struct server_config *sc, const char *const 
 		mask_walk_url(sc->url, add, r);
 		add_basic_auth(r, sc->url);
 	}
-	if (r->n == 0) {
+	if (r->n == 0 || r->no_memory) {
+		struct redactor *instead = r->no_memory ? &everything : NULL;
 		redactor_free(r);
-		return NULL;
+		return instead;
 	}
 	qsort(r->secrets, r->n, sizeof(*r->secrets), longer_first);
 	return r;
@@ -146,7 +163,7 @@ struct redactor *redactor_new(const struct server_config *sc, const char *const 
 
 void redactor_free(struct redactor *r)
 {
-	if (!r)
+	if (!r || r == &everything)
 		return;
 	for (size_t i = 0; i < r->n; i++)
 		free(r->secrets[i]);
@@ -169,20 +186,22 @@ static const char *find(const struct redactor *r, struct span text, size_t *ret_
 	return first;
 }
 
-char *redact(const struct redactor *r, struct span text)
+struct span redact(const struct redactor *r, struct span text, struct buf *room)
 {
+	if (!r || !text.ptr || text.len == 0)
+		return text;
+	if (r->no_memory)
+		return SPAN_LIT(MASK_TEXT);
 	size_t len = 0;
-	const char *at = r && text.ptr ? find(r, text, &len) : NULL;
+	const char *at = find(r, text, &len), *end = text.ptr + text.len;
 	if (!at)
-		return NULL;
-	struct buf out = BUF_INIT;
-	const char *end = text.ptr + text.len;
+		return text;
+	buf_reset(room);
 	for (; at; at = find(r, text, &len)) {
-		buf_add(&out, text.ptr, (size_t)(at - text.ptr));
-		buf_add_text(&out, MASK_TEXT);
+		buf_add(room, text.ptr, (size_t)(at - text.ptr));
+		buf_add_text(room, MASK_TEXT);
 		text = (struct span){ at + len, (size_t)(end - at) - len };
 	}
-	buf_add_span(&out, text);
-	char *clean = buf_steal(&out);
-	return clean ? clean : xstrdup(MASK_TEXT);
+	buf_add_span(room, text);
+	return buf_failed(room) ? SPAN_LIT(MASK_TEXT) : buf_span(room);
 }

@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "proto/buf.h"
 #include "proto/span.h"
 
 #define REDACT_MIN_BYTES 6
@@ -17,9 +18,11 @@
 struct redactor;
 struct server_config;
 
-/* env: the variables that the server is given, "NAME=value", NULL-terminated. NULL if nothing is secret. */
+/* env: the variables that the server is given, "NAME=value", NULL-terminated. NULL if nothing is secret. Without memory the result is one that
+ * takes every text for a secret: a server whose lines cannot be read is better than one that tells its token. */
 struct redactor *redactor_new(const struct server_config *sc, const char *const *env);
 /* Takes NULL. */
 void redactor_free(struct redactor *r);
-/* The text with "***" for each secret in it: free() it; or NULL if there is none, or r is NULL. */
-char *redact(const struct redactor *r, struct span text);
+/* The text with "***" for each secret in it, which lies in *room (BUF_INIT; the caller's to release); or the text itself, if there is none or r is
+ * NULL; or "***" alone, if memory is short. */
+struct span redact(const struct redactor *r, struct span text, struct buf *room);

@@ -165,13 +165,12 @@ void http_error_of(struct http_error *error, const struct redactor *redactor, co
 	/* A server may send back what it was sent. */
 	struct span *told[] = { &response.reason, &response.body, &response.www_authenticate, &response.mcp_auth_server,
 				&response.location };
-	char *clean[sizeof(told) / sizeof(*told)];
+	struct buf clean[sizeof(told) / sizeof(*told)] = { 0 };
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
-		if ((clean[i] = redact(redactor, *told[i])))
-			*told[i] = span_of(clean[i]);
+		*told[i] = redact(redactor, *told[i], &clean[i]);
 	http_error_init(error, &response);
 	for (size_t i = 0; i < sizeof(told) / sizeof(*told); i++)
-		free(clean[i]);
+		buf_done(&clean[i]);
 }
 
 void http_error_done(struct http_error *error)

@@ -174,13 +174,12 @@ static void on_stderr_line(void *arg, struct span line, bool unterminated)
 {
 	(void)unterminated;
 	struct stdio *s = arg;
-	char *clean = redact(s->base.redactor, line);
-	if (clean)
-		line = span_of(clean);
+	struct buf clean = BUF_INIT;
+	line = redact(s->base.redactor, line, &clean);
 	tail_add(&s->stderr_tail, line);
 	if (s->base.callbacks.on_log)
 		s->base.callbacks.on_log(s->base.arg, line, false);
-	free(clean);
+	buf_done(&clean);
 }
 
 static void on_stderr_too_long(void *arg, struct span start)

@@ -134,10 +134,11 @@ static void noise(struct stdio *s, struct span text)
 {
 	s->noise_lines++;
 	text = tail_cut(text, (size_t)s->limits->value[LIMIT_LOG_LINE_BYTES]);
-	char *clean = redact(s->base.redactor, text);
+	struct buf clean = BUF_INIT;
+	text = redact(s->base.redactor, text, &clean);
 	if (s->base.callbacks.on_log)
-		s->base.callbacks.on_log(s->base.arg, clean ? span_of(clean) : text, true);
-	free(clean);
+		s->base.callbacks.on_log(s->base.arg, text, true);
+	buf_done(&clean);
 }
 
 /* What should have been an answer: its asker need not wait out its time. The good answer may still follow (S6). */

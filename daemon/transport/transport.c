@@ -96,9 +96,11 @@ char *transport_error_text(const struct transport *t, struct span error)
 		buf_add_char(&text, '?');
 	buf_add_text(&text, ": ");
 	json_string_decode(json_member(error, "message"), &text);
-	char *clean = redact(t->redactor, buf_span(&text)), *stolen = buf_steal(&text);
-	if (!clean)
-		return stolen ? stolen : xstrdup("MCP error");
-	free(stolen);
-	return clean;
+	struct buf clean = BUF_INIT, result = BUF_INIT;
+	buf_add_span(&result, redact(t->redactor, buf_span(&text), &clean));
+	char *stolen = buf_failed(&text) ? NULL : buf_steal(&result);
+	buf_done(&result);
+	buf_done(&clean);
+	buf_done(&text);
+	return stolen ? stolen : xstrdup("MCP error");
 }

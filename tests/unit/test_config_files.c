@@ -1,4 +1,5 @@
 /* config: files on disk, several of them, --check-config, what people are shown of a definition, and the README's table. */
+#include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -225,7 +226,8 @@ START_TEST(the_default_file_follows_the_xdg_specification)
 			setenv("XDG_CONFIG_HOME", cases[i].xdg, 1);
 		if (cases[i].home)
 			setenv("HOME", cases[i].home, 1);
-		char *got = config_default_file();
+		char *got;
+		ck_assert_int_eq(config_default_file(&got), cases[i].want ? 0 : -ENOENT);
 		ck_assert_pstr_eq(got, cases[i].want);
 		free(got);
 	}

@@ -32,13 +32,11 @@ static struct redactor *redactor_for(const char *server)
 static void expect(const char *server, const char *text, const char *want)
 {
 	struct redactor *r = redactor_for(server);
-	char *got = redact(r, span_of(text));
-	if (want)
-		ck_assert_msg(got && strcmp(got, want) == 0, "%s: '%s' became '%s'", server, text,
-			      got ? got : "(null)");
-	else
-		ck_assert_msg(!got, "%s: '%s' became '%s'", server, text, got);
-	free(got);
+	struct buf room = BUF_INIT;
+	struct span got = redact(r, span_of(text), &room);
+	ck_assert_msg(span_is(got, want ? want : text), "%s: '%s' became '%.*s'", server, text, (int)got.len, got.ptr);
+	ck_assert_int_eq(got.ptr == text, !want);
+	buf_done(&room);
 	redactor_free(r);
 }
 
@@ -99,7 +97,7 @@ START_TEST(the_longest_counts)
 #define TWO "{'command':'x','env':{'A_TOKEN':'abcdef','B_TOKEN':'abcdefgh'}}"
 	expect(TWO, "abcdefgh abcdefg", "*** ***g");
 	ck_assert_ptr_null(redactor_for("{'command':'x'}"));
-	ck_assert_ptr_null(redact(NULL, SPAN_LIT("text")));
+	ck_assert(span_is(redact(NULL, SPAN_LIT("text"), NULL), "text"));
 	redactor_free(NULL);
 }
 END_TEST
