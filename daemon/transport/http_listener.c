@@ -14,7 +14,6 @@ void http_listener_init(struct http_listener *l, struct http *h)
 {
 	*l = (struct http_listener){ .http = h };
 	l->timer = timer_new(h->loop, on_timer, l);
-	l->parser = sse_parser_new((size_t)http_limit(h, LIMIT_MESSAGE_BYTES));
 }
 
 void http_listener_done(struct http_listener *l)
@@ -161,6 +160,8 @@ static void start(struct http_listener *l)
 {
 	static const struct transfer_callbacks callbacks = { on_head, on_data, on_end };
 	struct http *h = l->http;
+	if (!l->parser)
+		l->parser = sse_parser_new((size_t)http_limit(h, LIMIT_MESSAGE_BYTES));
 	sse_parser_restart(l->parser);
 	l->status = 0;
 	buf_reset(&l->refusal);

@@ -76,7 +76,6 @@ void http_sse_init(struct http_sse *s, struct http *h)
 {
 	*s = (struct http_sse){ .http = h };
 	s->timer = timer_new(h->loop, on_timer, s);
-	s->parser = sse_parser_new((size_t)http_limit(h, LIMIT_MESSAGE_BYTES));
 }
 
 void http_sse_close(struct http_sse *s)
@@ -295,6 +294,8 @@ void http_sse_open(struct http_sse *s, struct exchange *fallback)
 	if (fallback && s->patience_ms > FALLBACK_MS)
 		s->patience_ms = FALLBACK_MS;
 	timer_set(s->timer, loop_now_ms() + s->patience_ms);
+	if (!s->parser)
+		s->parser = sse_parser_new((size_t)http_limit(h, LIMIT_MESSAGE_BYTES));
 	sse_parser_restart(s->parser);
 	char **lines = http_lines_make(h, &(struct http_lines){ .post = false });
 	s->transfer = http_transfer(h, "GET", h->url, lines, SPAN_NONE, &callbacks, s);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "proto/buf.h"
-#include "xalloc.h"
 
 /* Memory of this size is kept for the next event; larger is given back. */
 #define KEEP_BYTES ((size_t)64 << 10)
@@ -31,7 +30,9 @@ static const char bom_bytes[] = "\xef\xbb\xbf";
 
 struct sse_parser *sse_parser_new(size_t max_bytes)
 {
-	struct sse_parser *p = xnew(struct sse_parser);
+	struct sse_parser *p = calloc(1, sizeof(*p));
+	if (!p)
+		return NULL;
 	p->max_bytes = max_bytes;
 	p->retry_ms = -1;
 	return p;
@@ -67,8 +68,11 @@ static void reset_event(struct sse_parser *p)
 
 void sse_parser_restart(struct sse_parser *p)
 {
+	if (!p)
+		return;
 	reset_event(p);
 	reset_buffer(&p->line);
+	p->last_id.error = 0; /* see keep_id(): it is whole */
 	buf_reset(&p->id);
 	buf_add_span(&p->id, buf_span(&p->last_id));
 	p->after_cr = false;
@@ -78,17 +82,17 @@ void sse_parser_restart(struct sse_parser *p)
 
 const char *sse_parser_last_id(const struct sse_parser *p)
 {
-	return p->last_id.len ? p->last_id.data : "";
+	return p && p->last_id.len ? p->last_id.data : "";
 }
 
 int64_t sse_parser_retry_ms(const struct sse_parser *p)
 {
-	return p->retry_ms;
+	return p ? p->retry_ms : -1;
 }
 
 size_t sse_parser_buffered(const struct sse_parser *p)
 {
-	return p->line.cap + p->data.cap + p->type.cap + p->id.cap + p->last_id.cap;
+	return !p ? 0 : p->line.cap + p->data.cap + p->type.cap + p->id.cap + p->last_id.cap;
 }
 
 static size_t event_size(const struct sse_parser *p)
@@ -98,7 +102,7 @@ static size_t event_size(const struct sse_parser *p)
 
 static bool failed(const struct sse_parser *p)
 {
-	return buf_failed(&p->line) || buf_failed(&p->data) || buf_failed(&p->type) || buf_failed(&p->id) ||
+	return !p || buf_failed(&p->line) || buf_failed(&p->data) || buf_failed(&p->type) || buf_failed(&p->id) ||
 	       buf_failed(&p->last_id);
 }
 
@@ -152,13 +156,22 @@ static void read_field(struct sse_parser *p, struct span line)
 		  (struct span){ value, (size_t)(end - value) });
 }
 
+/* The id of an event that is complete counts. If there is no room for it the event fails, and the id before it stays. */
+static void keep_id(struct sse_parser *p)
+{
+	size_t more = p->id.len > p->last_id.len ? p->id.len - p->last_id.len : 0;
+	if (buf_reserve(&p->last_id, more) < 0)
+		return;
+	buf_reset(&p->last_id);
+	buf_add_span(&p->last_id, buf_span(&p->id));
+}
+
 /* The blank line: what was read becomes an event, if there is any data. */
 static enum sse_result end_event(struct sse_parser *p, struct sse_event *ret_event)
 {
 	bool skipped = p->skipping;
 	p->skipping = false;
-	buf_reset(&p->last_id);
-	buf_add_span(&p->last_id, buf_span(&p->id));
+	keep_id(p);
 	if (skipped || !p->has_data) {
 		reset_event(p);
 		return SSE_NEED_MORE;
@@ -213,6 +226,8 @@ static enum sse_result too_long(struct sse_parser *p, struct span rest, struct s
 	/* Of a first `data` line too its start is worth having: it may show whose answer this is. */
 	size_t room = p->max_bytes > event_size(p) ? p->max_bytes - event_size(p) : 0;
 	buf_add(&p->line, rest.ptr, rest.len < room ? rest.len : room);
+	if (buf_failed(&p->line))
+		return SSE_NO_MEMORY;
 	struct span line = buf_span(&p->line);
 	if (line.len > 5 && memcmp(line.ptr, "data:", 5) == 0)
 		read_field(p, line);
@@ -248,6 +263,8 @@ static enum sse_result read_line(struct sse_parser *p, struct span *bytes, struc
 	} else if (p->line.len > 0) {
 		if (!p->skipping)
 			buf_add_span(&p->line, part);
+		if (buf_failed(&p->line))
+			return SSE_NO_MEMORY;
 		result = end_line(p, buf_span(&p->line), ret_event);
 		reset_buffer(&p->line);
 	} else {

@@ -8,6 +8,9 @@
  * goes on.
  *
  * Bytes are not decoded: what is no UTF-8 comes out as it went in, and whoever reads the data refuses it.
+ *
+ * Without memory the stream cannot go on; what was delivered stays delivered, and the last event id is that of the last event
+ * that was. sse_parser_restart() makes a fresh start.
  */
 #pragma once
 
@@ -28,9 +31,10 @@ enum sse_result {
 	SSE_NEED_MORE,
 	SSE_EVENT,
 	SSE_TOO_LONG,  /* ret_event->data is what there was of it; its type may not have been seen yet */
-	SSE_NO_MEMORY, /* the stream cannot go on */
+	SSE_NO_MEMORY, /* the stream cannot go on; the same again until a restart */
 };
 
+/* NULL without memory. All functions below take that for a parser that finds none. */
 struct sse_parser *sse_parser_new(size_t max_bytes);
 void sse_parser_free(struct sse_parser *p);
 /* Takes bytes from the front of *bytes until an event is complete. Spans are valid until the next call. */

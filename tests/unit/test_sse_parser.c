@@ -3,8 +3,10 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "proto/buf.h"
+#include "tests/unit/alloc_fail.h"
 #include "tests/unit/guard.h"
 #include "tests/unit/run.h"
 
@@ -242,6 +244,113 @@ START_TEST(a_restart_forgets_the_unfinished_event_but_not_the_id)
 }
 END_TEST
 
+/* Every field, lines that are cut and lines that are not, events that need more memory than the ones before, ids that grow, one event that is too long. */
+#define STREAM_MAX_BYTES 200000
+
+static struct span memory_stream(void)
+{
+	static struct buf stream;
+	if (stream.len > 0)
+		return buf_span(&stream);
+	buf_add_text(&stream, "\xef\xbb: no BOM\nretry: 7\nid: a\nevent: first\ndata: one\ndata: two\n\n");
+	for (int len = 100; len < 100000; len *= 7)
+		buf_addf(&stream, "id: %0*d\r\nevent: %0*d\r\ndata: %0*d\r\ndata: %0*d\r\n\r\n", len / 3, 1, len / 2, 2,
+			 len, 3, len, 4);
+	buf_addf(&stream, "data: %0*d\ndata: %0*d\n\n", STREAM_MAX_BYTES / 2, 5, STREAM_MAX_BYTES, 6);
+	buf_add_text(&stream, "id: last\ndata: end\n\n");
+	return buf_span(&stream);
+}
+
+/* Feeds text in pieces and logs as far as that goes; false if memory was short. */
+static bool feed_pieces(struct buf *log, struct sse_parser *p, struct span text, size_t piece, size_t *ret_logged_id)
+{
+	struct sse_event event;
+	for (size_t at = 0; at < text.len; at += piece) {
+		struct span bytes = { text.ptr + at, text.len - at < piece ? text.len - at : piece };
+		enum sse_result result;
+		while ((result = sse_parser_next(p, &bytes, &event)) != SSE_NEED_MORE) {
+			if (result == SSE_NO_MEMORY)
+				return false;
+			log_event(log, p, result, &event);
+			*ret_logged_id = strlen(sse_parser_last_id(p));
+		}
+	}
+	return true;
+}
+
+static void fail_each_allocation(size_t piece)
+{
+	/* Large enough never to grow: only the parser allocates. */
+	struct buf whole = BUF_INIT, log = BUF_INIT;
+	buf_reserve(&whole, 4 << 20);
+	buf_reserve(&log, 4 << 20);
+	struct span text = memory_stream();
+	size_t id_len = 0, any;
+	struct sse_parser *p = sse_parser_new(STREAM_MAX_BYTES);
+	ck_assert(feed_pieces(&whole, p, text, piece, &any));
+	end_log(&whole, p);
+	ck_assert_ptr_nonnull(strstr(whole.data, "TOO LONG"));
+	unsigned nth = 1;
+	for (;; nth++) {
+		long live;
+		buf_reset(&log);
+		id_len = 0;
+		alloc_watch(nth);
+		p = sse_parser_new(STREAM_MAX_BYTES);
+		bool good = feed_pieces(&log, p, text, piece, &id_len);
+		bool failed = alloc_state.failed;
+		/* What was told was true, the id is that of what was told last, and there is no going on. */
+		bool prefix = strncmp(log.data ? log.data : "", whole.data, log.len) == 0;
+		bool id_stays = good || strlen(sse_parser_last_id(p)) == id_len;
+		struct span more = SPAN_LIT("data: x\n\n");
+		struct sse_event event;
+		bool stays = good || sse_parser_next(p, &more, &event) == SSE_NO_MEMORY;
+		/* But a new start. */
+		bool again = true;
+		if (!good && p) {
+			buf_reset(&log);
+			sse_parser_restart(p);
+			again = feed_pieces(&log, p, text, piece, &any);
+		}
+		sse_parser_free(p);
+		alloc_done(&live);
+		ck_assert_int_eq(live, 0);
+		ck_assert_msg(prefix && id_stays && stays && again && good == !failed,
+			      "allocation %u in pieces of %zu: %d %d %d %d %d", nth, piece, prefix, id_stays, stays,
+			      again, good);
+		if (!failed)
+			break;
+	}
+	ck_assert_uint_ge(nth, 15);
+	buf_done(&log);
+	buf_done(&whole);
+}
+
+START_TEST(every_allocation_that_fails_ends_the_stream)
+{
+	static const size_t pieces[] = { 1, 5, 4096, 1 << 20 };
+	fail_each_allocation(pieces[_i]);
+}
+END_TEST
+
+START_TEST(a_parser_that_was_not_made_finds_no_memory)
+{
+	struct span bytes = SPAN_LIT("data:1\n\n");
+	struct sse_event event;
+	long live;
+	alloc_watch(1);
+	struct sse_parser *p = sse_parser_new(MAX_BYTES);
+	ck_assert(alloc_done(&live));
+	ck_assert_ptr_null(p);
+	sse_parser_restart(p);
+	ck_assert_int_eq(sse_parser_next(p, &bytes, &event), SSE_NO_MEMORY);
+	ck_assert_str_eq(sse_parser_last_id(p), "");
+	ck_assert_int_eq(sse_parser_retry_ms(p), -1);
+	ck_assert_uint_eq(sse_parser_buffered(p), 0);
+	sse_parser_free(p);
+}
+END_TEST
+
 int main(void)
 {
 	Suite *suite = suite_create("sse_parser");
@@ -253,6 +362,8 @@ int main(void)
 	tcase_add_test(tc, an_event_over_the_limit_is_told_once_and_skipped);
 	tcase_add_test(tc, many_short_lines_count_too);
 	tcase_add_test(tc, a_restart_forgets_the_unfinished_event_but_not_the_id);
+	tcase_add_loop_test(tc, every_allocation_that_fails_ends_the_stream, 0, 4);
+	tcase_add_test(tc, a_parser_that_was_not_made_finds_no_memory);
 	suite_add_tcase(suite, tc);
 	SRunner *runner = srunner_create(suite);
 	srunner_run_all(runner, CK_ENV);
