@@ -98,6 +98,9 @@ int http_header_add_json(struct buf *out, struct span json_string)
 	if (r == 0) {
 		http_header_add_value(out, buf_span(&text));
 		r = out->error;
+	} else if (r != -EINVAL && !out->error) {
+		/* Half a line must not pass for one. */
+		out->error = r;
 	}
 	buf_done(&text);
 	return r;

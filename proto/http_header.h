@@ -22,5 +22,6 @@ void http_header_add_value(struct buf *out, struct span text);
 struct span http_header_name_source(struct span method, struct span params);
 /* The JSON string `params._meta["io.modelcontextprotocol/protocolVersion"]`: only requests of the modern era have it. */
 struct span http_header_version_source(struct span params);
-/* Appends the value of `Mcp-Name`; 0, or -EINVAL if the source is no JSON string, -ENOMEM, -E2BIG. */
+/* Appends the value of `Mcp-Name`; 0, or -EINVAL if the source is no JSON string, -ENOMEM, -E2BIG: out has then failed,
+ * too. */
 int http_header_add_json(struct buf *out, struct span json_string);

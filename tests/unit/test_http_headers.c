@@ -8,6 +8,7 @@
 #include "proto/buf.h"
 #include "proto/http_header.h"
 #include "proto/json_scan.h"
+#include "tests/unit/alloc_writer.h"
 #include "tests/unit/guard.h"
 #include "tests/unit/run.h"
 
@@ -261,10 +262,29 @@ START_TEST(deep_schemas_are_fine)
 }
 END_TEST
 
+static void write_values(struct buf *out)
+{
+	http_header_add_value(
+		out,
+		SPAN_LIT("plain, and longer than what is allocated at first, which is more than a hundred bytes; "));
+	http_header_add_value(
+		out,
+		SPAN_LIT(" encoded, and longer than what is allocated next, which is more than two hundred bytes "));
+	http_header_add_json(
+		out, SPAN_LIT("\"decoded \\u0020 and longer than what is allocated at first, which is more than a "
+			      "hundred bytes; and so the text that is decoded is moved once, too\""));
+}
+
+START_TEST(every_allocation_that_fails_is_reported)
+{
+	fail_each_of_writer(write_values, 4);
+}
+END_TEST
+
 int main(void)
 {
 	return RUN_TESTS("http_headers", values_are_plain_or_in_base64, mcp_name_repeats_the_name_or_the_uri,
 			 mcp_param_repeats_annotated_arguments, integers_are_decimal_and_safe, annotations_are_checked,
 			 annotations_are_reached_through_properties_alone, a_tool_has_a_bounded_number_of_headers,
-			 deep_schemas_are_fine);
+			 deep_schemas_are_fine, every_allocation_that_fails_is_reported);
 }

@@ -1,7 +1,9 @@
 #include <check.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "alloc_writer.h"
 #include "proto/json_edit.h"
 #include "run.h"
 
@@ -61,9 +63,30 @@ START_TEST(what_is_no_object_is_refused)
 }
 END_TEST
 
+static void edit_all(struct buf *out)
+{
+	static const struct json_edit edits[] = {
+		{ "r", JSON_EDIT_REPLACE, { "100000000000", 12 } },
+		{ "s", JSON_EDIT_SET, { "300000000000", 12 } },
+		{ "x", JSON_EDIT_DROP, { NULL, 0 } },
+	};
+	static const struct span object = SPAN_LIT("{\"r\":1,\"other\":\"member\",\"x\":2}");
+	int error = 0;
+	for (int i = 0; i < 20; i++)
+		error = json_edit(out, object, edits, 3);
+	if (error != out->error)
+		abort(); /* ck_assert() would allocate */
+}
+
+START_TEST(every_allocation_that_fails_is_reported)
+{
+	fail_each_of_writer(edit_all, 3);
+}
+END_TEST
+
 int main(void)
 {
 	return RUN_TESTS("json_edit", what_is_not_named_is_copied_byte_for_byte,
 			 names_are_compared_decoded_and_every_occurrence_counts, each_mode_does_what_it_says,
-			 what_is_no_object_is_refused);
+			 what_is_no_object_is_refused, every_allocation_that_fails_is_reported);
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "alloc_writer.h"
 #include "proto/json_scan.h"
 #include "proto/limits.h"
 #include "proto/methods.h"
@@ -114,6 +115,42 @@ START_TEST(the_openrpc_document_is_made_from_the_table)
 }
 END_TEST
 
+static void write_document(struct buf *out)
+{
+	openrpc_write(out, "1.2.3");
+}
+
+/* What is wrong with parameters, in every way. */
+static void write_problems(struct buf *out)
+{
+	static const struct {
+		enum control_method method;
+		const char *request;
+	} wrong[] = {
+#define WRONG(params) "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{" params "}}"
+		{ METHOD_TOOLS_CALL, WRONG("\"server\":1") },
+		{ METHOD_TOOLS_CALL, WRONG("\"server\":\"s\",\"server\":\"s\"") },
+		{ METHOD_TOOLS_CALL, WRONG("\"server\":\"s\",\"name\":\"n\",\"timeoutMs\":-1") },
+		{ METHOD_TOOLS_CALL, WRONG("\"server\":\"s\",\"name\":\"n\",\"arguments\":[]") },
+		{ METHOD_TOOLS_CALL, WRONG("") },
+		{ METHOD_EVENTS_SUBSCRIBE, WRONG("\"topics\":[\"x\"]") },
+		{ METHOD_EVENTS_SUBSCRIBE, WRONG("\"topics\":1") },
+	};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		struct jsonrpc_message m;
+		if (jsonrpc_parse(span_of(wrong[i].request), &m, NULL) < 0 ||
+		    method_check_params(wrong[i].method, &m, out) != -EINVAL)
+			abort(); /* ck_assert() would allocate */
+	}
+}
+
+START_TEST(every_allocation_that_fails_is_reported)
+{
+	fail_each_of_writer(write_document, 10);
+	fail_each_of_writer(write_problems, 2);
+}
+END_TEST
+
 /* --- the socket's path --- */
 
 static char *path, *problem;
@@ -209,7 +246,7 @@ int main(void)
 {
 	return RUN_TESTS("methods", methods_and_topics_are_found_by_their_decoded_names,
 			 the_table_knows_how_parameters_were_scanned, the_openrpc_document_is_made_from_the_table,
-			 option_beats_variable_beats_runtime_directory, relative_paths_are_made_absolute,
-			 R38_a_path_over_the_limit_is_refused_whole,
+			 every_allocation_that_fails_is_reported, option_beats_variable_beats_runtime_directory,
+			 relative_paths_are_made_absolute, R38_a_path_over_the_limit_is_refused_whole,
 			 without_a_runtime_directory_the_standard_one_or_advice);
 }
