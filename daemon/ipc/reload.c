@@ -36,21 +36,13 @@ static void log_problem(const struct config_problem *p)
 		  p->server ? ": server " : "", p->server ? p->server : "", p->message);
 }
 
-static char *dup_or_null(const char *text)
+/* What is told of the last attempt must outlive the configuration. */
+static void take_problems(struct reload *r, struct config *config)
 {
-	return text ? xstrdup(text) : NULL;
-}
-
-/* A config keeps its own problems; what is told of the last attempt must outlive it. */
-static void copy_problems(struct reload *r, const struct config *config)
-{
+	r->problems = config->problems;
 	r->n_problems = config->n_problems;
-	r->problems = xnew_array(struct config_problem, config->n_problems);
-	for (size_t i = 0; i < config->n_problems; i++) {
-		const struct config_problem *p = &config->problems[i];
-		r->problems[i] = (struct config_problem){ dup_or_null(p->file), dup_or_null(p->server),
-							  dup_or_null(p->message), p->warning };
-	}
+	config->problems = NULL;
+	config->n_problems = 0;
 }
 
 struct config *reload_load(struct reload *r)
@@ -61,7 +53,7 @@ struct config *reload_load(struct reload *r)
 	const struct reload_options *o = &r->options;
 	struct config *config = config_load(o->files, o->must_exist, o->environment, &r->problems, &r->n_problems);
 	if (config)
-		copy_problems(r, config);
+		take_problems(r, config);
 	if (config && o->on_loaded)
 		o->on_loaded(o->arg, config);
 	for (size_t i = 0; i < r->n_problems; i++)
@@ -82,7 +74,9 @@ struct config *reload_nothing(const struct reload *r)
 	const char *const no_files[] = { NULL };
 	struct config_problem *problems;
 	size_t n;
-	return config_load(no_files, false, r->options.environment, &problems, &n);
+	struct config *config = config_load(no_files, false, r->options.environment, &problems, &n);
+	config_problems_free(problems, n);
+	return config;
 }
 
 int reload_run(struct reload *r, struct manager *manager, struct manager_changes *ret)

@@ -24,9 +24,10 @@ struct reload_options {
 
 struct reload *reload_new(const struct reload_options *options);
 void reload_free(struct reload *reload); /* takes NULL */
-/* The first load: NULL if a file is unusable, see reload_problems(). The caller owns the result. */
+/* The first load: NULL if a file is unusable or memory is short, see reload_problems(), which has the problems of the
+ * result, too. The caller owns that. */
 struct config *reload_load(struct reload *reload);
-/* An empty configuration, in place of one that cannot be used. What was wrong stays told. */
+/* An empty configuration, in place of one that cannot be used; NULL without memory. What was wrong stays told. */
 struct config *reload_nothing(const struct reload *reload);
 /* Loads again and gives the manager what came of it. 0; or -EINVAL if nothing was changed: *ret (may be NULL) is then
  * empty but for `unchanged`. Logs the problems. manager_changes_done() for *ret. */

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import re
+import resource
 import time
 
 import pytest
@@ -101,6 +103,56 @@ def test_connections_that_cannot_be_accepted_wait_and_nothing_spins(make_daemon,
         # One that was turned away at the limit may come again; the others were only late.
         with d.client() as again:
             assert again.call('daemon/status')['clients'] >= 2
+
+
+# More than there is room for, and less than a configuration file may have.
+LARGE = {'x': {'command': 'x', 'description': 'd' * (12 << 20)}}
+EXIT_CONFIG = 4
+
+
+def address_space(pid):
+    return int(re.search(r'VmPeak:\s+(\d+) kB', open('/proc/%d/status' % pid).read()).group(1)) << 10
+
+
+def set_room(pid, room):
+    """As much memory may the process take; None: any amount."""
+    soft = resource.RLIM_INFINITY if room is None else address_space(pid) + room
+    resource.prlimit(pid, resource.RLIMIT_AS, (soft, resource.RLIM_INFINITY))
+
+
+def test_a_configuration_that_finds_no_memory_changes_nothing(make_daemon):
+    d = make_daemon({'f': fake()})
+    if address_space(d.pid) > 1 << 40:
+        pytest.skip('a sanitizer needs all the address space there is')
+    with d.client() as c:
+        pid = c.wait_state('f', 'connected')['pid']
+        set_room(d.pid, 8 << 20)
+        d.write_config({'f': fake(), **LARGE})
+        result = c.call('daemon/reload')
+        assert [e['message'] for e in result['errors']] == ['out of memory'], result
+        assert (result['added'], result['removed'], result['changed'], result['unchanged']) == ([], [], [], 1)
+        assert c.call('daemon/status')['config']['errors'] == result['errors']
+        assert 'the configuration: out of memory' in d.stderr.text and 'was not reloaded' in d.stderr.text
+        assert c.server('f')['pid'] == pid and c.text('f', 'text', {'text': 'unharmed'}) == 'unharmed'
+        set_room(d.pid, None)
+        assert c.call('daemon/reload')['added'] == ['x']
+        assert c.server('f')['pid'] == pid
+
+
+def test_a_start_that_finds_no_memory_for_the_configuration_says_so(make_daemon):
+    d = make_daemon()
+    room = address_space(d.pid) + (8 << 20)
+    if room > 1 << 40:
+        pytest.skip('a sanitizer needs all the address space there is')
+    d.stop()
+    d.write_config(LARGE)
+    d.wrapper = ['sh', '-c', 'ulimit -v %d; exec "$@"' % (room >> 10), 'sh']
+    d.start(wait=False)
+    stderr = d.stderr
+    d.wait_exit(EXIT_CONFIG)
+    assert 'the configuration: out of memory' in stderr.text
+    d.wrapper = []
+    d.start()
 
 
 def test_a_server_that_does_not_read_fails_its_own_callers(make_daemon, fault):

@@ -230,6 +230,7 @@ void manager_configure(struct manager *m, struct config *config, struct manager_
 {
 	if (ret)
 		*ret = (struct manager_changes){ .unchanged = (unsigned)m->n_servers };
+	fake.n_configured++;
 	config_free(config);
 }
 

@@ -47,6 +47,7 @@ extern struct fake {
 	manager_capabilities_fn *capabilities;
 	void *capabilities_arg;
 	struct config config;
+	unsigned n_configured; /* times */
 } fake;
 
 /* A manager with no servers. */

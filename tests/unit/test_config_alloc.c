@@ -42,7 +42,9 @@ static const char first_file[] =
 	"  \"form\": {\"command\": \"${\", \"args\": {}}, \"many\": {\"command\": \"x\"}, \"more\": {\"command\": \"x\"}}}";
 static const char second_file[] =
 	"\xef\xbb\xbf{\"mcpd\": {\"environment\": {\"B\": \"other\", \"C\": \"c\"}, \"limits\": {\"maxMessageBytes\": 134217728}},"
-	" \"mcpServers\": {\"stdio\": {\"command\": \"again\"}, \"new\": {\"command\": \"x\"}}}";
+	" \"mcpServers\": {\"stdio\": {\"command\": \"again\"}, \"new\": {\"command\": \"x\", \"roots\": [\"/w\", {\"uri\": \"~/x\", \"name\": \"n\"}]},"
+	"  \"web\": {\"type\": \"http\", \"url\": \"https://h/\", \"headers\": {\"Authorization\": \"Bearer ${TOKEN}\", \"X-A\": \"1\"}},"
+	"  \"words\": {\"type\": 5, \"command\": \"a b\"}}}";
 static const char broken_file[] = "{\"mcpServers\": {\"a\": {},}}";
 
 static char directory[] = "/tmp/mcpd-config-alloc-XXXXXX";
@@ -343,9 +345,12 @@ END_TEST
 
 START_TEST(every_allocation_of_an_expansion)
 {
+	static char too_long[EXPAND_MAX_BYTES + 2];
+	memset(too_long, 'x', sizeof(too_long) - 1);
 	static const struct {
 		const char *text, *want;
 	} cases[] = {
+		{ too_long, NULL },
 		{ "a ${TOKEN} ${EMPTY:-b} $${c}", "a s3cret-token b ${c}" },
 		{ "a ${NOT_SET}", NULL },
 		{ "a ${", NULL },
