@@ -7,8 +7,9 @@
  * daemon setting in a later file one of an earlier file.
  *
  * A bad server never hides a good one: it becomes a definition with `error` set. A file that cannot be read or is no JSON fails the whole load
- * (config_load() returns NULL), so that a reload can keep what it has (R37); and so does a lack of memory, which no function here aborts for. A bad setting in "mcpd" is told as an error and keeps its default; a
- * server whose name cannot be one is told and left out. A config is immutable once loaded.
+ * (config_load() returns NULL), so that a reload can keep what it has (R37); and so does a lack of memory, for which no function here aborts. A bad
+ * setting in "mcpd" is told as an error and keeps its default; a server whose name cannot be one is told and left out. A config is immutable once
+ * loaded, but for its problems, which ipc/reload takes out of it.
  *
  * Messages never show a value that was expanded, nor any value of env and headers; what people are shown of a definition is what was written, masked.
  */

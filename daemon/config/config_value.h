@@ -28,8 +28,8 @@ const char *value_found(struct span value);
 /* Whether the value has that type; told otherwise. `expected` is as in member_kind_text(). */
 bool value_is(struct loader *l, const char *where, struct span value, enum json_kind type, const char *expected);
 
-/* The object's members in order (none, if memory was short). Of a name that is there twice the last one counts, as in other programs, with a warning. The
- * value must be an object. `where` is empty, or ends in ": ". */
+/* The object's members in order; none, if memory was short. Of a name that is there twice the last one counts, as in other programs, with a
+ * warning. The value must be an object. `where` is empty, or ends in ": ". */
 void object_read(struct loader *l, const char *where, struct span value, struct object *ret);
 void object_done(struct object *object);
 
