@@ -29,6 +29,7 @@
 #include "mcpd-version.h"
 #include "options.h"
 #include "proto/socket_path.h"
+#include "proto/std_fds.h"
 #include "router/router.h"
 #include "service.h"
 #include "transport/process.h"
@@ -392,6 +393,7 @@ static void hide_memory(void)
 
 int main(int argc, char **argv)
 {
+	std_fds_reserve();
 	hide_memory();
 	struct app app = { .journal = service_journal() };
 	int status;

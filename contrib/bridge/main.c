@@ -11,6 +11,7 @@
 #include "bridge.h"
 #include "mcpd-version.h"
 #include "proto/socket_path.h"
+#include "proto/std_fds.h"
 
 extern char **environ;
 
@@ -114,6 +115,7 @@ static void set_signals(void)
 
 int main(int argc, char **argv)
 {
+	std_fds_reserve();
 	struct bridge *bridge = calloc(1, sizeof *bridge);
 	const char *socket = NULL;
 	char *problem = NULL;

@@ -6,6 +6,7 @@
 
 #include "ctl.h"
 #include "mcpd-version.h"
+#include "proto/std_fds.h"
 
 static const struct command commands[] = {
 	{ "status", "", "the daemon: version, uptime, servers, memory", 0, 0, DAEMON_RUNNING, cmd_status },
@@ -185,6 +186,7 @@ static int run(struct ctl *ctl, const struct command *command, int argc, char **
 int main(int argc, char **argv)
 {
 	struct ctl ctl = { .timeout_ms = -1 };
+	std_fds_reserve();
 	int status = parse_options(&ctl, argc, argv);
 	if (status >= 0)
 		return status;

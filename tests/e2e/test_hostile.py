@@ -371,3 +371,32 @@ def test_no_secret_is_shown_anywhere(make_daemon):
     told += [f.read_text() for f in daemon.path('cache').rglob('*') if f.is_file()]
     assert any('127.0.0.1:9' in text for text in told)
     assert not [text for text in told if mark in text]
+
+
+CLOSED = ['sh', '-c', 'exec "$@" <&- >&- 2>&-', 'sh']
+
+
+def test_a_daemon_that_was_started_without_standard_streams_has_none(make_daemon):
+    """What it logs must not go into what it opened next: its lock file, or a client's connection."""
+    daemon = make_daemon({'fake': fake()}, wrapper=CLOSED)
+    with daemon.client() as c:
+        c.wait_state('fake', 'connected')
+        c.server('fake')
+        assert [os.readlink('/proc/%d/fd/%d' % (daemon.pid, fd)) for fd in range(3)] == ['/dev/null'] * 3
+        assert c.tool('fake', 'echo', {'a': 1}).wait().result['structuredContent'] == {'a': 1}
+        where = c.tool('fake', 'where').wait().result['structuredContent']
+        assert {'0', '1', '2'} <= set(where['descriptors'])
+    with open(str(daemon.socket) + '.lock') as lock:
+        assert 'server' not in lock.read()
+
+
+@pytest.mark.parametrize('name, args, status', [('mcpctl', ['servers'], 1), ('mcpctl', ['call', 'fake', 'tool0'], 1), ('mcpd-bridge', ['fake'], 0),
+                                                   ('mcpd-time-server', [], 1)])
+def test_programs_that_were_started_without_standard_streams_end(make_daemon, name, args, status):
+    daemon = make_daemon({'fake': fake()})
+    with daemon.client() as c:
+        c.wait_state('fake', 'connected')
+        done = subprocess.run([*CLOSED, program(name), *args], env=daemon.environ, timeout=60)
+        assert done.returncode == status
+        # Nothing was lost of the connections that took the place of their streams.
+        assert c.text('fake', 'tool0') == 'tool0 was called'

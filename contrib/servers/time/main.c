@@ -7,6 +7,7 @@
 
 #include "mcpd-version.h"
 #include "proto/framer.h"
+#include "proto/std_fds.h"
 #include "server.h"
 
 #define READ_BYTES 65536
@@ -73,6 +74,7 @@ static int serve(void)
 
 int main(int argc, char **argv)
 {
+	std_fds_reserve();
 	if (argc == 2 && strcmp(argv[1], "--version") == 0) {
 		puts("mcpd-time-server " MCPD_VERSION);
 		return EXIT_SUCCESS;
