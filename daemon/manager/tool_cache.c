@@ -284,8 +284,11 @@ int tool_cache_load(struct tool_cache *cache, const char *name, const char *iden
 	int error = read_all(dir, file, &data, &len);
 	if (error == 0)
 		problem = parse(data, len, name, identity, ret);
-	else if (error != -ENOENT)
-		problem = error == -EINVAL ? "it is no regular file or too long" : strerror(-error);
+	else if (error == -EINVAL || error == -ELOOP)
+		problem = "it is no regular file or too long";
+	else if (error != -ENOENT) /* perhaps only now: no descriptor, no memory */
+		log_server(LOG_LEVEL_WARNING, name, "the cached tools in %s/%s cannot be read: %s", cache->dir, file,
+			   strerror(-error));
 	if (problem) {
 		log_server(LOG_LEVEL_WARNING, name, "the cached tools in %s/%s are dropped: %s", cache->dir, file,
 			   problem);

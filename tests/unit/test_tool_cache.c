@@ -285,6 +285,22 @@ START_TEST(what_is_no_file_does_not_stop_the_daemon)
 }
 END_TEST
 
+START_TEST(a_file_that_cannot_be_read_now_is_left_for_later)
+{
+	ck_assert_int_eq(store("demo", ID_A, TOOLS), 0);
+	/* One descriptor more, for the directory, and none for the file. */
+	int next = dup(STDIN_FILENO);
+	close(next);
+	struct rlimit had, few;
+	ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &had), 0);
+	few = (struct rlimit){ (rlim_t)next + 1, had.rlim_max };
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+	ck_assert(!has("demo", ID_A, NULL));
+	ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &had), 0);
+	ck_assert(has("demo", ID_A, TOOLS));
+}
+END_TEST
+
 START_TEST(a_failure_to_write_is_told_and_hurts_nobody)
 {
 	/* A file where the directory should be. */
@@ -467,6 +483,7 @@ static int run_on_disk(void)
 		&a_damaged_file_is_dropped,
 		&a_file_of_another_version_is_dropped,
 		&what_is_no_file_does_not_stop_the_daemon,
+		&a_file_that_cannot_be_read_now_is_left_for_later,
 		&a_failure_to_write_is_told_and_hurts_nobody,
 		&a_full_disk_leaves_what_was_there,
 		&old_files_of_unknown_servers_go_at_start,
