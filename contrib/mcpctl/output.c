@@ -168,7 +168,7 @@ struct cell {
 
 struct table {
 	size_t n_columns;
-	size_t n_cells;
+	size_t n_cells, room;
 	struct cell *cells;
 	bool failed;
 };
@@ -232,15 +232,25 @@ struct table *table_new(const char *const *headings)
 	return table;
 }
 
+static bool room_for_cell(struct table *table)
+{
+	if (table->n_cells < table->room)
+		return true;
+	size_t room = table->room ? table->room * 2 : 64;
+	struct cell *cells = realloc(table->cells, room * sizeof *cells);
+	if (!cells)
+		return false;
+	table->cells = cells;
+	table->room = room;
+	return true;
+}
+
 void table_cell(struct table *table, struct span text, enum colour which)
 {
 	if (!table)
 		return;
-	struct cell *cells = realloc(table->cells, (table->n_cells + 1) * sizeof *cells);
 	char *copy = malloc(text.len + sizeof "…");
-	if (cells)
-		table->cells = cells;
-	if (!cells || !copy) {
+	if (!copy || !room_for_cell(table)) {
 		free(copy);
 		table->failed = true;
 		return;
@@ -254,7 +264,7 @@ void table_cell(struct table *table, struct span text, enum colour which)
 		i += control ? control : 1;
 	}
 	copy[len] = '\0';
-	cells[table->n_cells++] = (struct cell){ copy, text_width(copy), which };
+	table->cells[table->n_cells++] = (struct cell){ copy, text_width(copy), which };
 }
 
 static int terminal_columns(void)
