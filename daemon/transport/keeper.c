@@ -262,7 +262,14 @@ static _Noreturn void become_server(const struct launch *launch, int note_fd, pi
 
 static void tell(struct keeper *k, enum keeper_event_type type, int32_t a, int32_t b)
 {
-	struct keeper_event event = { .type = type, .a = a, .b = b, .keeper = (int32_t)getpid() };
+	const char *leaf = type == KEEPER_EXITED ? k->launch.leaf : "";
+	struct keeper_event event = {
+		.type = type,
+		.a = a,
+		.b = b,
+		.keeper = (int32_t)getpid(),
+		.out_of_memory = leaf[0] && cgroup_oom_kills(leaf) > 0,
+	};
 	if (k->control >= 0)
 		(void)!send(k->control, &event, sizeof event, MSG_NOSIGNAL | MSG_DONTWAIT);
 }

@@ -26,7 +26,8 @@ enum keeper_event_type {
 	KEEPER_STARTED,
 	/* It does not: a is a positive errno, b an enum keeper_stage. */
 	KEEPER_FAILED,
-	/* The server's main process has ended: a is waitid's code, b its status. */
+	/* The server's main process has ended: a is waitid's code, b its status; out_of_memory: the kernel has ended
+	 * something of the tree for its cgroup's memory. The cgroup may be gone when this is read. */
 	KEEPER_EXITED,
 	/* Nothing of the tree is left, or (after a long time of killing) `a` processes will not go. */
 	KEEPER_ENDED,
@@ -39,6 +40,7 @@ struct keeper_event {
 	int32_t type;
 	int32_t a, b;
 	int32_t keeper; /* its pid; 0: none could be made */
+	int32_t out_of_memory;
 };
 
 /* What is to be started, as strings in a file: counts first, then the NUL-terminated strings in this order. */

@@ -242,7 +242,7 @@ static void on_event(struct process *p, const struct keeper_event *event)
 		break;
 	case KEEPER_EXITED:
 		process_text_exit(event->a, event->b, how, sizeof how);
-		if (p->leaf && cgroup_oom_kills(p->leaf) > 0)
+		if (event->out_of_memory)
 			strncat(how, ": out of memory (memoryMax)", sizeof how - strlen(how) - 1);
 		on_exited(p, PROCESS_EXITED, how);
 		break;
